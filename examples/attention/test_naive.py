@@ -1,0 +1,35 @@
+"""Shows guards on the naive attention: its kernels, and the copy that nobody wrote."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from naive import attention
+
+from pytest_kernelprof import Profiled
+
+pytestmark = pytest.mark.kernelprof(device="cuda")
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def test_n1_five_kernels_and_one_hidden_copy(profiled: Profiled, inputs: Inputs, score_bytes: int) -> None:
+    profile = profiled(attention, *inputs)
+
+    with profile.checks():
+        profile.assert_kernel_count(5)
+        profile.assert_memcpy_count(1, kind="DtoD")
+        profile.assert_memcpy_bytes(score_bytes)
+        # cuBLAS may clear 4 bytes before its matmul (it does on Hopper); nothing else is set.
+        profile.assert_no_memset(ignore_library=True)
+
+
+def test_n2_the_copy_comes_from_masked_fill(profiled: Profiled, inputs: Inputs) -> None:
+    profile = profiled(attention, *inputs)
+
+    profile.assert_memcpy_count(1, launched_by="aten::masked_fill")
+    (copy,) = profile.memcpys
+    assert [op.name for op in copy.chain] == ["aten::masked_fill", "aten::clone", "aten::copy_"]
+
+
+def test_the_host_never_waits(profiled: Profiled, inputs: Inputs) -> None:
+    profiled(attention, *inputs).assert_no_host_sync()

@@ -1,0 +1,56 @@
+"""Assert on what the GPU really did.
+
+The fixtures need no import. These names are for annotations, for catching errors and for reading
+traces; they are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TraceError
+    from .load import load_trace
+    from .model import Call, EventSet, Kernel, Memcpy, Memset, Op, Step, Trace
+    from .profile import Count, Profile
+    from .profiled import Profiled
+
+__all__ = [
+    "Call",
+    "CaptureError",
+    "Count",
+    "EventSet",
+    "Kernel",
+    "KernelprofError",
+    "Memcpy",
+    "Memset",
+    "MisuseError",
+    "NotMeasured",
+    "Op",
+    "Profile",
+    "Profiled",
+    "SelectorError",
+    "Step",
+    "Trace",
+    "TraceError",
+    "load_trace",
+]
+
+_HOMES = {
+    **dict.fromkeys(
+        ("CaptureError", "KernelprofError", "MisuseError", "NotMeasured", "SelectorError", "TraceError"), "errors"
+    ),
+    **dict.fromkeys(("Call", "EventSet", "Kernel", "Memcpy", "Memset", "Op", "Step", "Trace"), "model"),
+    **dict.fromkeys(("Count", "Profile"), "profile"),
+    "Profiled": "profiled",
+    "load_trace": "load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

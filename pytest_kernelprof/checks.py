@@ -1,0 +1,441 @@
+"""The checks: one function each, from events step by step to a verdict. No pytest, no text layout.
+
+A verdict is given only if it holds however the unknown would have come out: what was seen may
+already break an ``at_most``, and then it is a failure although events are missing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import EllipsisType
+from typing import Any
+
+from .errors import MisuseError
+from .model import Call, Event, EventSet, GpuEvent, Kernel, Memcpy, Memset, Op, Selection
+from .names import kernel_library, matches
+from .units import counted, format_bytes, parse_bytes
+
+COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
+_GRAPH_LAUNCH = "GraphLaunch"
+_LIBRARY_MEMSET_BYTES = 4
+_LIMIT_FORMS = "exactly=, at_most=, at_least= or between=(low, high)"
+
+
+class Outcome(Enum):
+    """What a check came to."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between two steps.
+
+    Attributes:
+        step: The step that differs from the first.
+        number: How many events more (positive) or fewer (negative).
+        event: One of them.
+    """
+
+    step: str
+    number: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a check.
+
+    Attributes:
+        outcome: Pass, fail or not measured.
+        headline: One line: found, expected, and how it was chosen.
+        evidence: The events behind it.
+        changes: Where steps disagree: what came and went.
+    """
+
+    outcome: Outcome
+    headline: str = ""
+    evidence: tuple[Event, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+PASSED = Verdict(Outcome.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An inclusive range of numbers; `high` is ``None`` where there is no upper end."""
+
+    low: int
+    high: int | None
+    show: Callable[[int], str] = str
+
+    def words(self) -> str:
+        """Return the limit as it reads after ``expected``."""
+        if self.high is None:
+            return f"at least {self.show(self.low)}"
+        if self.low == self.high:
+            return "none" if self.low == 0 else self.show(self.low)
+        if self.low == 0:
+            return f"at most {self.show(self.high)}"
+        return f"{self.show(self.low)} to {self.show(self.high)}"
+
+    def rules_out(self, low: int, *, exact: bool) -> bool:
+        """Return whether no true number of at least *low* (exactly, if *exact*) is within."""
+        return (self.high is not None and low > self.high) or (exact and low < self.low)
+
+    def holds(self, low: int, *, exact: bool) -> bool:
+        """Return whether every true number of at least *low* (exactly, if *exact*) is within."""
+        return low >= self.low and (self.high is None or (exact and low <= self.high))
+
+
+def limit(
+    check: str,
+    exactly: Any = None,
+    at_most: Any = None,
+    at_least: Any = None,
+    between: Any = None,
+    *,
+    size: bool = False,
+) -> Limit:
+    """Return the limit that an assertion's keywords ask for.
+
+    Args:
+        check: Name of the assertion, for errors.
+        exactly: The only number that passes.
+        at_most: The largest number that passes.
+        at_least: The smallest number that passes.
+        between: The smallest and the largest.
+        size: The numbers are bytes: text such as ``256 MiB`` is accepted too.
+
+    Raises:
+        MisuseError: There is no limit, two that contradict each other, one that always passes,
+            or one that is no whole number of at least 0.
+    """
+    given = {
+        name: value
+        for name, value in (("exactly", exactly), ("at_most", at_most), ("at_least", at_least), ("between", between))
+        if value is not None
+    }
+    if not given:
+        raise MisuseError(f"{check}() needs a limit; accepted: {_LIMIT_FORMS}")
+    if len(given) > 1 and set(given) != {"at_most", "at_least"}:
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise MisuseError(f"{check}({shown}) gives several limits; accepted: one of {_LIMIT_FORMS}")
+    show: Callable[[int], str] = format_bytes if size else str
+
+    def number(name: str, value: Any) -> int:
+        return _whole_number(f"{check}({name}={value!r})", value, name, size=size)
+
+    if "exactly" in given:
+        exact = number("exactly", exactly)
+        return Limit(exact, exact, show)
+    if "between" in given:
+        if not isinstance(between, (tuple, list)) or len(between) != 2:
+            raise MisuseError(f"{check}(between={between!r}) is no pair; accepted: between=(low, high)")
+        low, high = (number("between", value) for value in between)
+    else:
+        low = number("at_least", at_least) if at_least is not None else 0
+        high_given = number("at_most", at_most) if at_most is not None else None
+        if high_given is None:
+            if low == 0:
+                raise MisuseError(f"{check}(at_least=0) always passes; accepted: {_LIMIT_FORMS}")
+            return Limit(low, None, show)
+        high = high_given
+    if low > high:
+        raise MisuseError(f"{check}: from {low} to {high} holds no number; accepted: low <= high")
+    return Limit(low, high, show)
+
+
+def _whole_number(where: str, value: Any, argument: str, *, size: bool) -> int:
+    if size:
+        return parse_bytes(value, argument)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(value, bool):
+        raise MisuseError(f"{where} is no count; accepted: a whole number of at least 0")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One class of events, step by step, as an assertion reads it.
+
+    Attributes:
+        steps: Names of the steps.
+        whole: The class in each step, as it was measured: steps must agree in it.
+        chosen: The same narrowed by the assertion's selectors.
+        may_differ: Every step has to satisfy the limit by itself instead.
+        words: The selectors in words, for the headline.
+    """
+
+    steps: tuple[str, ...]
+    whole: tuple[EventSet[Any], ...]
+    chosen: tuple[EventSet[Any], ...]
+    may_differ: bool = False
+    words: str = ""
+
+    def narrowed(self, judge: Callable[[Any], bool | None], words: str) -> Reading:
+        """Return the reading with only the events that *judge* takes."""
+        chosen = tuple(one.narrowed(judge, words) for one in self.chosen)
+        told = ", ".join(filter(None, (self.words, words)))
+        return Reading(self.steps, self.whole, chosen, self.may_differ, told)
+
+    def select(self, selection: Selection) -> Reading:
+        """Return the reading narrowed by *selection*."""
+        chosen = tuple(one.select(selection) for one in self.chosen)
+        told = ", ".join(filter(None, (self.words, selection.words())))
+        return Reading(self.steps, self.whole, chosen, self.may_differ, told)
+
+    @property
+    def noun(self) -> str:
+        """What one event is called."""
+        return self.whole[0].noun
+
+    def suffix(self) -> str:
+        """Return how the events were chosen, in brackets, or nothing."""
+        return f" ({self.words})" if self.words else ""
+
+
+def _events(events: EventSet[Any]) -> tuple[int, bool]:
+    return len(events.seen), events.why_not_measured is None
+
+
+def _bytes(events: EventSet[Memcpy]) -> tuple[int, bool]:
+    sizes = [event.size_bytes for event in events.seen]
+    return sum(size or 0 for size in sizes), events.why_not_measured is None and None not in sizes
+
+
+def count(reading: Reading, allowed: Limit) -> Verdict:
+    """Check how many events each step has."""
+    return _measure(reading, allowed, _events, lambda number: counted(number, reading.noun, plural(reading.noun)))
+
+
+def copied_bytes(reading: Reading, allowed: Limit) -> Verdict:
+    """Check how many bytes each step copies."""
+    return _measure(reading, allowed, _bytes, lambda number: f"{format_bytes(number)} copied")
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun for events."""
+    return {"memory copy": "memory copies", "launch": "launches"}.get(noun, noun + "s")
+
+
+def _measure(
+    reading: Reading,
+    allowed: Limit,
+    measure: Callable[[EventSet[Any]], tuple[int, bool]],
+    found: Callable[[int], str],
+) -> Verdict:
+    measured = [measure(events) for events in reading.chosen]
+    expected = f"expected {allowed.words()}{reading.suffix()}"
+    for position, (low, exact) in enumerate(measured):
+        if allowed.rules_out(low, exact=exact):
+            evidence = reading.chosen[position].seen or reading.whole[position].seen
+            return Verdict(
+                Outcome.FAIL,
+                f"{_found(reading, [number for number, _ in measured], found, position)}, {expected}",
+                evidence,
+                () if reading.may_differ else disagreement(reading),
+            )
+    if all(allowed.holds(low, exact=exact) for low, exact in measured):
+        return agreement(reading)
+    return not_measured(reading, expected)
+
+
+def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str], position: int) -> str:
+    if len(set(numbers)) == 1:
+        return f"{found(numbers[0])} a step"
+    return f"{found(numbers[position])} in {reading.steps[position]}"
+
+
+def not_measured(reading: Reading, expected: str) -> Verdict:
+    """Return the verdict that the reading does not allow one."""
+    whys = [events.why_not_measured for events in reading.chosen if events.why_not_measured]
+    why = whys[0] if whys else "a field that the check needs is missing from the trace"
+    return Verdict(Outcome.NOT_MEASURED, f"{plural(reading.noun)} not measured: {why}; {expected}")
+
+
+def agreement(reading: Reading) -> Verdict:
+    """Return a pass, or the failure that steps disagree in the class that was read."""
+    changes = () if reading.may_differ else disagreement(reading)
+    if not changes:
+        return PASSED
+    numbers = [len(events.seen) for events in reading.whole]
+    told = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {plural(reading.noun)}"
+    if len(set(numbers)) == 1:
+        told = f"each {counted(numbers[0], reading.noun, plural(reading.noun))}, but not the same"
+    headline = f"steps disagree: {told}, expected all alike (steps_may_differ=True accepts it)"
+    return Verdict(Outcome.FAIL, headline, (), changes)
+
+
+def disagreement(reading: Reading) -> tuple[Change, ...]:
+    """Return what came and went from the first step to the others, as multisets of names.
+
+    Nothing is said of a class that was not measured in every step.
+    """
+    if any(events.why_not_measured for events in reading.whole):
+        return ()
+    first = Counter(event.name for event in reading.whole[0].seen)
+    changes: list[Change] = []
+    for name, events in zip(reading.steps[1:], reading.whole[1:], strict=True):
+        here = Counter(event.name for event in events.seen)
+        for event_name in dict.fromkeys((*first, *here)):
+            number = here[event_name] - first[event_name]
+            if number:
+                source = events.seen if here[event_name] else reading.whole[0].seen
+                example = next(event for event in source if event.name == event_name)
+                changes.append(Change(name, number, example))
+    return tuple(changes)
+
+
+Pattern = str | EllipsisType
+
+
+def sequence(reading: Reading, patterns: Sequence[Pattern]) -> Verdict:
+    """Check that the kernels of each step match *patterns*, in order; ``...`` is any run of kernels."""
+    if isinstance(patterns, (str, bytes)) or not isinstance(patterns, Sequence):
+        raise MisuseError(f"assert_kernel_sequence({patterns!r}) is no list; accepted: a list of patterns and ...")
+    if not any(isinstance(pattern, str) for pattern in patterns):
+        raise MisuseError(f"assert_kernel_sequence({list(patterns)!r}) names no kernel; accepted: patterns and ...")
+    for pattern in patterns:
+        if pattern is not ... and (not isinstance(pattern, str) or not pattern):
+            raise MisuseError(f"assert_kernel_sequence: {pattern!r} is no pattern; accepted: text or ...")
+    shown = " ".join("..." if pattern is ... else repr(pattern) for pattern in patterns)
+    expected = f"expected {shown}{reading.suffix()}"
+    for position, events in enumerate(reading.chosen):
+        if events.why_not_measured:
+            return not_measured(reading, expected)
+        names = [event.name for event in events.seen]
+        reached = _furthest_match(patterns, names)
+        if reached is not None:
+            where = (
+                f"kernel {reached + 1}" if reached < len(names) else f"the end, after {counted(len(names), 'kernel')}"
+            )
+            return Verdict(
+                Outcome.FAIL, f"kernels out of order at {where} of {reading.steps[position]}, {expected}", events.seen
+            )
+    return agreement(reading)
+
+
+def _furthest_match(patterns: Sequence[Pattern], names: Sequence[str]) -> int | None:
+    """Return where matching got stuck, as an index into *names*, or ``None`` if all match."""
+    reachable = {0}
+    furthest = 0
+    for pattern in patterns:
+        if pattern is ...:
+            reachable = set(range(min(reachable), len(names) + 1))
+        else:
+            assert isinstance(pattern, str)
+            reachable = {at + 1 for at in reachable if at < len(names) and matches(pattern, names[at])}
+        if not reachable:
+            return furthest
+        furthest = min(reachable) if pattern is ... else max(furthest, min(reachable))
+    return None if len(names) in reachable else max(reachable)
+
+
+def no_memset(reading: Reading, *, ignore_library: bool) -> Verdict:
+    """Check that no step sets memory, apart from what cuBLAS and cuDNN do for themselves."""
+    if ignore_library:
+        reading = reading.narrowed(lambda memset: not is_library_memset(memset), "library Memsets ignored")
+    return count(reading, Limit(0, 0))
+
+
+def is_library_memset(memset: Memset) -> bool:
+    """Return whether cuBLAS or cuDNN set these bytes: 4 of them, right before its own kernel.
+
+    ATen's reductions set 4, 32 and 128 bytes too, before kernels of their own.
+    """
+    return (
+        memset.size_bytes == _LIBRARY_MEMSET_BYTES
+        and memset.next_kernel is not None
+        and kernel_library(memset.next_kernel) is not None
+    )
+
+
+def copies_of(reading: Reading, kind: str | None, pageable: bool | None) -> Reading:
+    """Return the copies of one direction, or of host memory that is pageable or not.
+
+    Raises:
+        MisuseError: *kind* is no direction, or *pageable* no truth value.
+    """
+    if kind is not None:
+        if kind not in COPY_KINDS:
+            raise MisuseError(f"kind={kind!r} is no direction; accepted: {', '.join(COPY_KINDS)}")
+        reading = reading.narrowed(lambda copy: None if copy.kind is None else copy.kind == kind, f"kind {kind!r}")
+    if pageable is not None:
+        if not isinstance(pageable, bool):
+            raise MisuseError(f"pageable={pageable!r} is no truth value; accepted: True or False")
+        words = "pageable" if pageable else "not pageable"
+        reading = reading.narrowed(lambda copy: None if copy.pageable is None else copy.pageable is pageable, words)
+    return reading
+
+
+def without_allowed(reading: Reading, allow: Sequence[str]) -> Reading:
+    """Return the events that no pattern of *allow* names by op, region or call (or kernel).
+
+    Raises:
+        MisuseError: *allow* is no list of patterns.
+    """
+    if isinstance(allow, str) or not all(isinstance(pattern, str) and pattern for pattern in allow):
+        raise MisuseError(f"allow={allow!r} is no list of patterns; accepted: names of ops, regions or calls")
+    if not allow:
+        return reading
+
+    def judge(event: Any) -> bool | None:
+        if any(matches(pattern, name) for pattern in allow for name in _names_of(event)):
+            return False
+        return True if event.regions_known else None
+
+    return reading.narrowed(judge, f"allowed: {', '.join(allow)}")
+
+
+def _names_of(event: Op | Call | GpuEvent) -> list[str]:
+    return [event.name, *(op.name for op in event.chain), *event.regions]
+
+
+def graphed(reading: Reading, allow: Sequence[str]) -> Verdict:
+    """Check that every kernel came from a graph launch, and that there is one.
+
+    Args:
+        reading: The kernels.
+        allow: Patterns for kernels, ops or regions that may be launched without a graph.
+    """
+    present = count(reading, Limit(1, None))
+    if present.outcome is Outcome.FAIL and not present.changes:
+        return Verdict(Outcome.FAIL, f"no kernel a step: none found, expected all from a graph{reading.suffix()}")
+    stray = without_allowed(reading, allow).narrowed(_not_graphed, "outside a graph")
+    verdict = count(stray, Limit(0, 0))
+    return first_that_decides([verdict, present])
+
+
+def _not_graphed(kernel: Kernel) -> bool:
+    return kernel.launch is None or _GRAPH_LAUNCH not in kernel.launch.name
+
+
+def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the first failure, else the first that was not measured, else a pass."""
+    for outcome in (Outcome.FAIL, Outcome.NOT_MEASURED):
+        for verdict in verdicts:
+            if verdict.outcome is outcome:
+                return verdict
+    return PASSED
+
+
+def slowest_first(events: Sequence[Event]) -> list[Event]:
+    """Return the events worst first: copies by bytes, other GPU events by time, the rest as they are."""
+
+    def weight(event: Event) -> int:
+        if isinstance(event, Memcpy):
+            return -(event.size_bytes or 0)
+        return -(event.duration_ns or 0) if isinstance(event, (Kernel, Memset)) else 0
+
+    return sorted(events, key=weight)

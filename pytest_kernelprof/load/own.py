@@ -1,0 +1,17 @@
+"""What the plugin itself writes into a trace, so that a reader can leave it out again.
+
+`capture` writes these names; the reader drops everything inside the annotations and judges the
+recording by the metadata.
+"""
+
+from __future__ import annotations
+
+STEP_PREFIX = "ProfilerStep#"
+"""Kineto's name of a step, which other tools know as well."""
+
+ANNOTATION_PREFIX = "pytest_kernelprof::"
+CANARY = ANNOTATION_PREFIX + "canary"
+SYNCHRONIZE = ANNOTATION_PREFIX + "synchronize"
+
+METADATA_KEY = "pytest_kernelprof"
+"""Top-level key of the trace under which a `Capture` stands as JSON."""

@@ -1,0 +1,124 @@
+"""Rows by what they are: ops, annotations, steps, calls, GPU events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..model import Thread
+from .own import STEP_PREFIX
+from .reading import Row, integer, nanoseconds
+
+_STEP = re.compile(re.escape(STEP_PREFIX) + r"\d+$")
+_OPS = {"cpu_op", "operator"}
+_CALLS = {"cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver"}
+_GPU = {"kernel": "kernel", "gpu_memcpy": "memcpy", "memcpy": "memcpy", "gpu_memset": "memset", "memset": "memset"}
+# Rows that say nothing about what was launched: they repeat, describe or decorate.
+_IGNORED = {
+    "gpu_user_annotation",
+    "python_function",
+    "overhead",
+    "cuda_sync",
+    "trace",
+    "ac2g",
+    "fwdbwd",
+    "cpu_instant_event",
+    "cuda_profiler_range",
+}
+
+
+@dataclass(slots=True)
+class Span:
+    """A row with a place in time. Times in nanoseconds; `end_ns` is ``None`` if it never ended."""
+
+    name: str
+    start_ns: int
+    end_ns: int | None
+    thread: Thread
+    row: Row
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length in nanoseconds."""
+        return None if self.end_ns is None else self.end_ns - self.start_ns
+
+
+@dataclass(slots=True)
+class Sorted:
+    """The rows of a file by kind.
+
+    Attributes:
+        ops: Operators.
+        annotations: ``record_function`` ranges that are no steps.
+        steps: ``ProfilerStep#N`` windows, by start.
+        calls: Runtime and driver calls.
+        gpu: Pairs of ``kernel``, ``memcpy`` or ``memset`` and the row.
+        recording_end_ns: End of the recording where the file tells.
+        unknown_device_rows: Categories that look like work of a device nobody here knows.
+        bad_rows: How many rows of a known kind had no usable time.
+    """
+
+    ops: list[Span] = field(default_factory=list)
+    annotations: list[Span] = field(default_factory=list)
+    steps: list[Span] = field(default_factory=list)
+    calls: list[Span] = field(default_factory=list)
+    gpu: list[tuple[str, Row]] = field(default_factory=list)
+    recording_end_ns: int | None = None
+    unknown_device_rows: set[str] = field(default_factory=set)
+    bad_rows: int = 0
+
+
+def sort_rows(rows: Iterable[Row]) -> Sorted:
+    """Return *rows* by kind; rows that no count depends on are left out."""
+    found = Sorted()
+    for row in rows:
+        if row.ph != "X":
+            continue
+        category = (row.cat or "").lower()
+        if category in _OPS or category == "user_annotation":
+            _add_annotation_or_op(found, row, category)
+        elif category in _CALLS:
+            _add(found, found.calls, row)
+        elif category in _GPU:
+            found.gpu.append((_GPU[category], row))
+        elif category == "trace":
+            span = _span(row)
+            if span and span.end_ns is not None:
+                found.recording_end_ns = max(span.end_ns, found.recording_end_ns or span.end_ns)
+        elif category not in _IGNORED and _looks_like_device_work(row):
+            found.unknown_device_rows.add(row.cat or "(none)")
+    found.steps.sort(key=lambda step: step.start_ns)
+    return found
+
+
+def _add_annotation_or_op(found: Sorted, row: Row, category: str) -> None:
+    if _STEP.match(row.name or ""):
+        _add(found, found.steps, row)
+    else:
+        _add(found, found.annotations if category == "user_annotation" else found.ops, row)
+
+
+def _add(found: Sorted, kind: list[Span], row: Row) -> None:
+    span = _span(row)
+    if span is None:
+        found.bad_rows += 1
+    else:
+        kind.append(span)
+
+
+def _span(row: Row) -> Span | None:
+    start = nanoseconds(row.ts)
+    if start is None or not row.name:
+        return None
+    duration = nanoseconds(row.dur)
+    end = None if duration is None or duration < 0 else start + duration
+    return Span(row.name, start, end, (_id(row.pid), _id(row.tid)), row)
+
+
+def _id(value: int | str | float | None) -> int | str:
+    return value if isinstance(value, (int, str)) else str(value)
+
+
+def _looks_like_device_work(row: Row) -> bool:
+    return integer(row.args, "device") is not None or integer(row.args, "correlation") is not None

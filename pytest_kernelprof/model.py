@@ -1,0 +1,737 @@
+"""What a trace says, as immutable values: events, sets of events, steps.
+
+Times are integer nanoseconds since the trace's own zero. ``None`` means that the trace does not
+tell. A set knows what it cannot know: reading one whose content was not measured raises
+`NotMeasured`, whichever way it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Generic, NoReturn, TypeVar, overload
+
+from .errors import MisuseError, NotMeasured, SelectorError
+from .names import matches
+from .units import counted
+
+Thread = tuple[int | str, int | str]
+"""Process and thread id, as the trace has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Op:
+    """One call of an operator on the CPU.
+
+    Attributes:
+        name: As the dispatcher knows it, such as ``aten::copy_``.
+        start_ns: Start, in nanoseconds.
+        duration_ns: Length, in nanoseconds; ``None`` for an op that never ended.
+        thread: Where it ran.
+        chain: The ops around it, outermost first.
+        regions: The ``record_function`` ranges it ran in, outermost first.
+        regions_known: False if the trace leaves open which regions an autograd op belongs to.
+        sequence_number: Links a backward op to the forward op that made it.
+    """
+
+    name: str
+    start_ns: int
+    duration_ns: int | None
+    thread: Thread
+    chain: tuple[Op, ...] = ()
+    regions: tuple[str, ...] = ()
+    regions_known: bool = True
+    sequence_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Call:
+    """One runtime or driver call on the CPU: a launch, a copy, a synchronisation.
+
+    Attributes:
+        name: As the trace has it, such as ``cudaLaunchKernel``.
+        start_ns: Start, in nanoseconds.
+        duration_ns: Length, in nanoseconds.
+        thread: Where it was made.
+        correlation_id: Ties the call to the GPU events that it started.
+        chain: The ops around the call, outermost first; empty outside ops.
+        regions: The ``record_function`` ranges around it, outermost first.
+        regions_known: False if the trace leaves open which regions an autograd launch belongs to.
+    """
+
+    name: str
+    start_ns: int
+    duration_ns: int | None
+    thread: Thread
+    correlation_id: int | None = None
+    chain: tuple[Op, ...] = ()
+    regions: tuple[str, ...] = ()
+    regions_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GpuEvent:
+    """What kernels, copies and memsets have in common.
+
+    Attributes:
+        name: As the trace has it.
+        start_ns: Start on the GPU, in nanoseconds.
+        duration_ns: Time on the GPU, in nanoseconds.
+        device: Index of the GPU.
+        stream: Stream id.
+        correlation_id: Ties the event to its launch.
+        launch: The call that started it; ``None`` for an orphan.
+    """
+
+    name: str
+    start_ns: int | None
+    duration_ns: int | None
+    device: int | None
+    stream: int | None
+    correlation_id: int | None
+    launch: Call | None
+
+    @property
+    def chain(self) -> tuple[Op, ...]:
+        """The ops around the launch, outermost first; empty for an orphan or outside ops."""
+        return self.launch.chain if self.launch else ()
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The ``record_function`` ranges around the launch, outermost first."""
+        return self.launch.regions if self.launch else ()
+
+    @property
+    def regions_known(self) -> bool:
+        """Whether the trace tells in which regions the event was launched."""
+        return self.launch is not None and self.launch.regions_known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kernel(GpuEvent):
+    """One execution of a device function.
+
+    Attributes:
+        grid: Blocks in x, y, z.
+        block: Threads a block in x, y, z.
+        registers_per_thread: Registers a thread.
+        shared_memory_bytes: Shared memory a block, in bytes.
+        reported_occupancy_percent: The profiler's own estimate, in percent, unjudged.
+    """
+
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers_per_thread: int | None = None
+    shared_memory_bytes: int | None = None
+    reported_occupancy_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memcpy(GpuEvent):
+    """One copy of memory by the copy engine.
+
+    Attributes:
+        kind: Direction, such as ``DtoD`` or ``HtoD``.
+        size_bytes: Bytes copied.
+        pageable: Whether host memory that is not pinned took part.
+    """
+
+    kind: str | None = None
+    size_bytes: int | None = None
+    pageable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memset(GpuEvent):
+    """One fill of memory.
+
+    Attributes:
+        size_bytes: Bytes set.
+        next_kernel: The kernel that follows on the same stream with no other event between.
+    """
+
+    size_bytes: int | None = None
+    next_kernel: str | None = None
+
+
+Event = Op | Call | GpuEvent
+T = TypeVar("T", Op, Call, Kernel, Memcpy, Memset)
+T_co = TypeVar("T_co", bound=Event, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Every op, region and stream that occurs in a profile: what a selector may name."""
+
+    ops: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+    streams: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an assertion's selectors ask for; ``None`` asks nothing.
+
+    Attributes:
+        named: A glob that the name must match, case-sensitive.
+        matching: A regular expression that must be found in the name.
+        launched_by: A glob for any op around the launch.
+        region: A glob for any region around the launch.
+        stream: A stream id.
+        allow_empty: Accept an op, a region or a stream that does not occur at all.
+    """
+
+    named: str | None = None
+    matching: str | None = None
+    launched_by: str | None = None
+    region: str | None = None
+    stream: int | None = None
+    allow_empty: bool = False
+
+    def __post_init__(self) -> None:
+        for argument in ("named", "matching", "launched_by", "region"):
+            value = getattr(self, argument)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise MisuseError(f"{argument}={value!r} is no pattern; accepted: text that is not empty")
+        if self.matching is not None:
+            try:
+                re.compile(self.matching)
+            except re.error as error:
+                raise MisuseError(f"matching={self.matching!r} is no regular expression: {error}") from error
+        if self.stream is not None and (isinstance(self.stream, bool) or not isinstance(self.stream, int)):
+            raise MisuseError(f"stream={self.stream!r} is no stream id; accepted: an int")
+
+    def words(self) -> str:
+        """Return the selection as it reads in a headline: ``named 'gemm*', region 'step'``."""
+        asked = ("named", "matching", "launched_by", "region", "stream")
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value!r}" for name in asked if (value := getattr(self, name)) is not None
+        )
+
+
+_EVERYTHING = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What is missing from a set of events.
+
+    Attributes:
+        reasons: Why events may be missing that nobody can count.
+        lost: Launches of this class that have no GPU event; their ops and regions are known.
+        leftover: Events that may belong to the set: a field that the selection needs is missing.
+    """
+
+    reasons: tuple[str, ...] = ()
+    lost: tuple[Call, ...] = ()
+    leftover: int = 0
+
+    def why(self) -> str | None:
+        """Return in one sentence why the set was not measured, or ``None`` if it was."""
+        told = list(dict.fromkeys(self.reasons))
+        if self.lost:
+            first = self.lost[0]
+            where = first.chain[-1].name if first.chain else "outside ops"
+            told.append(
+                f"{counted(len(self.lost), 'call')} without a GPU event ({first.name} by {where})"
+                if len(self.lost) == 1
+                else f"{len(self.lost)} calls without a GPU event (the first: {first.name} by {where})"
+            )
+        if self.leftover:
+            told.append(f"{counted(self.leftover, 'event')} without the field that the selection needs")
+        return "; ".join(told) or None
+
+
+class EventSet(Sequence[T_co], Generic[T_co]):
+    """Events of one class, in the order of their launches.
+
+    Every filter returns a new set. Whatever reads a set that was not measured raises
+    `NotMeasured`: length, truth value, iteration, indexing, filters and numbers alike.
+
+    Attributes:
+        noun: What one event is called.
+        unknown: What is missing from the set.
+        chosen_by: How the set was narrowed, in words.
+    """
+
+    __slots__ = ("_events", "_refusal", "_vocabulary", "chosen_by", "noun", "unknown")
+
+    def __init__(
+        self,
+        events: Iterable[T_co] = (),
+        *,
+        noun: str = "event",
+        unknown: Unknown | None = None,
+        vocabulary: Vocabulary | None = None,
+        chosen_by: tuple[str, ...] = (),
+        refusal: str | None = None,
+    ) -> None:
+        """Make a set.
+
+        Args:
+            events: The events, in order.
+            noun: What one event is called.
+            unknown: What is missing.
+            vocabulary: The names that a selector may use; ``None`` takes any.
+            chosen_by: How the set was narrowed, in words.
+            refusal: Text of the `AssertionError` that every reading raises, if any.
+        """
+        self._events = tuple(events)
+        self._vocabulary = vocabulary
+        self._refusal = refusal
+        self.noun = noun
+        self.unknown = unknown or Unknown()
+        self.chosen_by = chosen_by
+
+    @property
+    def seen(self) -> tuple[T_co, ...]:
+        """The events that the trace holds, complete or not: for messages, not for verdicts."""
+        return self._events
+
+    @property
+    def why_not_measured(self) -> str | None:
+        """One sentence that says why the set was not measured, or ``None`` if it was."""
+        return self.unknown.why()
+
+    def _read(self) -> tuple[T_co, ...]:
+        __tracebackhide__ = True
+        why = self.why_not_measured
+        if why:
+            raise NotMeasured(f"{self.noun}s not measured: {why}")
+        if self._refusal:
+            raise AssertionError(self._refusal)
+        return self._events
+
+    def __len__(self) -> int:
+        __tracebackhide__ = True
+        return len(self._read())
+
+    def __bool__(self) -> bool:
+        __tracebackhide__ = True
+        return bool(self._read())
+
+    def __iter__(self) -> Iterator[T_co]:
+        __tracebackhide__ = True
+        return iter(self._read())
+
+    def __reversed__(self) -> Iterator[T_co]:
+        __tracebackhide__ = True
+        return reversed(self._read())
+
+    def __contains__(self, event: object) -> bool:
+        __tracebackhide__ = True
+        return any(event is one for one in self._read())
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> EventSet[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | EventSet[T_co]:
+        __tracebackhide__ = True
+        events = self._read()
+        if isinstance(index, slice):
+            return self._with(events[index], self.unknown, f"[{index.start}:{index.stop}:{index.step}]")
+        return events[index]
+
+    def __eq__(self, other: object) -> bool:
+        __tracebackhide__ = True
+        if not isinstance(other, EventSet):
+            return NotImplemented
+        return self._read() == other._read()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        chosen = "".join(f", {words}" for words in self.chosen_by)
+        if self.why_not_measured:
+            return f"<{self.noun}s not measured{chosen}>"
+        return f"<{counted(len(self._events), self.noun)}{chosen}>"
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many events the set holds."""
+        __tracebackhide__ = True
+        return len(self._read())
+
+    def index(self, value: object, start: int = 0, stop: int | None = None) -> int:
+        """Return the position of *value*, as ``list.index`` does."""
+        __tracebackhide__ = True
+        return self._read().index(value, start, len(self._events) if stop is None else stop)
+
+    @property
+    def duration_ns(self) -> int:
+        """The sum of the durations, in nanoseconds.
+
+        Raises:
+            NotMeasured: An event has no duration.
+        """
+        __tracebackhide__ = True
+        total = 0
+        for event in self._read():
+            if event.duration_ns is None:
+                raise NotMeasured(f"time not measured: {event.name} has no duration in the trace")
+            total += event.duration_ns
+        return total
+
+    def named(self, pattern: str, *, allow_empty: bool = True) -> EventSet[T_co]:
+        """Return the events whose name matches the glob *pattern*.
+
+        Args:
+            pattern: Case-sensitive, ``*`` and ``?``; ``[`` is literal. It is compared with the
+                whole name, and with the name without return type, template arguments and
+                parameters.
+            allow_empty: False raises if nothing matches.
+        """
+        __tracebackhide__ = True
+        return self._public(Selection(named=pattern), must_match=not allow_empty)
+
+    def matching(self, pattern: str, *, allow_empty: bool = True) -> EventSet[T_co]:
+        """Return the events in whose name the regular expression *pattern* is found."""
+        __tracebackhide__ = True
+        return self._public(Selection(matching=pattern), must_match=not allow_empty)
+
+    def launched_by(self, op: str, *, allow_empty: bool = False) -> EventSet[T_co]:
+        """Return the events that an op matching the glob *op* launched, itself or through others.
+
+        Raises:
+            SelectorError: No such op occurs in the profile, and *allow_empty* is False.
+        """
+        __tracebackhide__ = True
+        return self._public(Selection(launched_by=op, allow_empty=allow_empty))
+
+    def in_region(self, name: str, *, allow_empty: bool = False) -> EventSet[T_co]:
+        """Return the events of the ``record_function`` ranges that match the glob *name*.
+
+        Raises:
+            SelectorError: No such region occurs in the profile, and *allow_empty* is False.
+        """
+        __tracebackhide__ = True
+        return self._public(Selection(region=name, allow_empty=allow_empty))
+
+    def on_stream(self, stream: int, *, allow_empty: bool = False) -> EventSet[T_co]:
+        """Return the events of one stream.
+
+        Raises:
+            SelectorError: Nothing in the profile ran on it, and *allow_empty* is False.
+        """
+        __tracebackhide__ = True
+        return self._public(Selection(stream=stream, allow_empty=allow_empty))
+
+    def where(self, predicate: Callable[[T_co], object]) -> EventSet[T_co]:
+        """Return the events for which *predicate* is true."""
+        __tracebackhide__ = True
+        kept = tuple(event for event in self._read() if predicate(event))
+        return self._with(kept, self.unknown, "where ...")
+
+    def _public(self, selection: Selection, *, must_match: bool = False) -> EventSet[T_co]:
+        __tracebackhide__ = True
+        self._read()
+        chosen = self.select(selection)
+        if must_match and not chosen.seen:
+            self._nothing(selection.words(), [event.name for event in self._events], selection)
+        return chosen
+
+    def select(self, selection: Selection) -> EventSet[T_co]:
+        """Return the events that *selection* asks for, measured or not.
+
+        Events that lack the field asked for are neither taken nor dropped: they make the new
+        set *not measured*.
+
+        Raises:
+            SelectorError: It names an op, a region or a stream that does not occur at all.
+        """
+        __tracebackhide__ = True
+        if selection == _EVERYTHING:
+            return self
+        self._check_words(selection)
+        sure: list[T_co] = []
+        leftover = 0
+        for event in self._events:
+            verdict = _selected(event, selection)
+            if verdict:
+                sure.append(event)
+            elif verdict is None:
+                leftover += 1
+        lost = tuple(call for call in self.unknown.lost if _selected_by_place(call, selection) is not False)
+        unknown = replace(self.unknown, lost=lost, leftover=self.unknown.leftover + leftover)
+        return self._with(tuple(sure), unknown, selection.words())
+
+    def narrowed(self, judge: Callable[[T_co], bool | None], words: str) -> EventSet[T_co]:
+        """Return the events that *judge* takes; its ``None`` says that the trace does not tell."""
+        verdicts = [(event, judge(event)) for event in self._events]
+        leftover = sum(verdict is None for _, verdict in verdicts)
+        unknown = replace(self.unknown, leftover=self.unknown.leftover + leftover)
+        return self._with(tuple(event for event, verdict in verdicts if verdict), unknown, words)
+
+    def _with(self, events: tuple[T_co, ...], unknown: Unknown, words: str) -> EventSet[T_co]:
+        return type(self)(
+            events,
+            noun=self.noun,
+            unknown=unknown,
+            vocabulary=self._vocabulary,
+            chosen_by=(*self.chosen_by, words) if words else self.chosen_by,
+            refusal=self._refusal,
+        )
+
+    def refusing(self, refusal: str | None) -> EventSet[T_co]:
+        """Return the same set; every public reading raises `AssertionError` with *refusal*."""
+        chosen = self._with(self._events, self.unknown, "")
+        chosen._refusal = refusal
+        return chosen
+
+    def _check_words(self, selection: Selection) -> None:
+        __tracebackhide__ = True
+        vocabulary = self._vocabulary
+        if selection.allow_empty or vocabulary is None:
+            return
+        for argument, known in (("launched_by", vocabulary.ops), ("region", vocabulary.regions)):
+            pattern = getattr(selection, argument)
+            if pattern is not None and not any(matches(pattern, name) for name in known):
+                self._nothing(f"{argument}={pattern!r}", known, selection)
+        if selection.stream is not None and selection.stream not in vocabulary.streams:
+            self._nothing(f"stream={selection.stream!r}", map(str, sorted(vocabulary.streams)), selection)
+
+    def _nothing(self, asked: str, known: Iterable[str], selection: Selection) -> NoReturn:
+        __tracebackhide__ = True
+        names = list(dict.fromkeys(known))
+        wanted = selection.launched_by or selection.region or selection.named or ""
+        close = get_close_matches(wanted, names, n=3, cutoff=0.4) or sorted(names)[:3]
+        there = f"the closest: {', '.join(close)}" if close else "there is none at all"
+        message = f"{asked} does not occur in the profile; {there} (allow_empty=True accepts it)"
+        why = self.why_not_measured
+        if why:
+            raise NotMeasured(f"{self.noun}s not measured: {why}; so far {message}")
+        raise SelectorError(message)
+
+
+class LaunchSet(EventSet[Call]):
+    """Kernel and graph launches; `all_calls` adds the calls that copy or set memory."""
+
+    __slots__ = ("_all_calls",)
+
+    _all_calls: EventSet[Call] | None
+
+    def __init__(
+        self, events: Iterable[Call] = (), *, all_calls: EventSet[Call] | None = None, **options: object
+    ) -> None:
+        """Make a set; *options* are those of `EventSet`."""
+        super().__init__(events, **options)  # type: ignore[arg-type]
+        self._all_calls = all_calls
+
+    @property
+    def all_calls(self) -> EventSet[Call]:
+        """The same launches together with the calls that copy or set memory."""
+        return self._all_calls if self._all_calls is not None else self
+
+    def refusing(self, refusal: str | None) -> LaunchSet:
+        """Return the same set; every public reading raises `AssertionError` with *refusal*."""
+        return LaunchSet(
+            self._events,
+            all_calls=self.all_calls.refusing(refusal) if self._all_calls is not None else None,
+            noun=self.noun,
+            unknown=self.unknown,
+            vocabulary=self._vocabulary,
+            chosen_by=self.chosen_by,
+            refusal=refusal,
+        )
+
+    def select(self, selection: Selection) -> LaunchSet:
+        """Return the calls that *selection* asks for, measured or not."""
+        __tracebackhide__ = True
+        if selection == _EVERYTHING:
+            return self
+        chosen = super().select(selection)
+        assert isinstance(chosen, LaunchSet)
+        if self._all_calls is not None:
+            chosen._all_calls = self._all_calls.select(selection)
+        return chosen
+
+
+def _selected(event: Event, selection: Selection) -> bool | None:
+    if selection.named is not None and not matches(selection.named, event.name):
+        return False
+    if selection.matching is not None and not re.search(selection.matching, event.name):
+        return False
+    place = _selected_by_place(event, selection)
+    if place is False or selection.stream is None:
+        return place
+    stream = getattr(event, "stream", None)
+    if stream is None:
+        return None if isinstance(event, GpuEvent) else False
+    return place if stream == selection.stream else False
+
+
+def _selected_by_place(event: Event, selection: Selection) -> bool | None:
+    """Judge by ops and regions alone: all that is known of a launch that left no GPU event."""
+    if selection.launched_by is not None and not any(matches(selection.launched_by, op.name) for op in event.chain):
+        return False
+    if selection.region is None or any(matches(selection.region, name) for name in event.regions):
+        return True
+    return False if event.regions_known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """GPU events whose launch is not in the recording.
+
+    Attributes:
+        leaked: Launched before the recording, since they ran before anything that it launched.
+        late: All others: they mean that launches are missing.
+    """
+
+    leaked: tuple[GpuEvent, ...] = ()
+    late: tuple[GpuEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one call of the profiled function did, or one ``ProfilerStep#N`` of a trace.
+
+    Attributes:
+        name: The step's annotation, or ``(whole file)``.
+        kernels: Kernels launched in the step.
+        memcpys: Copies launched in the step.
+        memsets: Memsets launched in the step.
+        host_syncs: Calls that made the CPU wait.
+        launches: Kernel and graph launches.
+        ops: Operators.
+        regions: Names of the regions opened in the step, one entry an opening.
+    """
+
+    name: str
+    kernels: EventSet[Kernel]
+    memcpys: EventSet[Memcpy]
+    memsets: EventSet[Memset]
+    host_syncs: EventSet[Call]
+    launches: LaunchSet
+    ops: EventSet[Op]
+    regions: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything about the step was measured."""
+        return not any(getattr(self, name).why_not_measured for name in CLASSES)
+
+    @property
+    def gpu_events(self) -> list[Kernel | Memcpy | Memset]:
+        """Kernels, copies and memsets together, complete or not."""
+        return [*self.kernels.seen, *self.memcpys.seen, *self.memsets.seen]
+
+    @property
+    def gpu_time_ns(self) -> int:
+        """The sum of the durations of kernels, copies and memsets, in nanoseconds."""
+        __tracebackhide__ = True
+        return self.kernels.duration_ns + self.memcpys.duration_ns + self.memsets.duration_ns
+
+    @property
+    def gpu_busy_ns(self) -> int:
+        """The time in which at least one of them ran, in nanoseconds."""
+        __tracebackhide__ = True
+        _ = self.gpu_time_ns  # Raises what has to be raised.
+        spans: list[tuple[int, int]] = []
+        for event in self.gpu_events:
+            if event.start_ns is None:
+                raise NotMeasured(f"busy time not measured: {event.name} has no start in the trace")
+            spans.append((event.start_ns, event.start_ns + (event.duration_ns or 0)))
+        return union_length(spans)
+
+    def select(self, selection: Selection) -> Step:
+        """Return the step narrowed to what *selection* asks for."""
+        __tracebackhide__ = True
+        chosen = {name: getattr(self, name).select(selection) for name in CLASSES}
+        return replace(self, **chosen)
+
+
+CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
+"""The classes of events that are counted and compared apart."""
+
+
+def union_length(spans: Iterable[tuple[int, int]]) -> int:
+    """Return the total length that the *spans* (start, end) cover, overlaps counted once."""
+    total = 0
+    reached: int | None = None
+    for start, end in sorted(spans):
+        if reached is None or start > reached:
+            reached = start
+        if end > reached:
+            total += end - reached
+            reached = end
+    return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where a trace was recorded; ``None`` where it does not tell.
+
+    Attributes:
+        vendor: ``nvidia``, ``amd``, ``intel``.
+        devices: Names of the GPUs.
+        compute_capability: Such as ``9.0``.
+        driver: Version of the CUDA driver interface.
+        cuda: Version of the CUDA runtime.
+        rocm: Version of ROCm.
+        torch: Version of torch.
+        cudnn: Version of cuDNN.
+        python: Version of Python.
+        rank: Rank in a distributed job.
+    """
+
+    vendor: str | None = None
+    devices: tuple[str, ...] = ()
+    compute_capability: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    torch: str | None = None
+    cudnn: str | None = None
+    python: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWarning:
+    """Something that a reader of the numbers should know.
+
+    Attributes:
+        code: A short stable word.
+        message: One sentence.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A trace file, read and joined.
+
+    Attributes:
+        path: The file.
+        environment: Where it was recorded.
+        steps: Its steps; a file without any has one, named ``(whole file)``.
+        totals: Everything in the file, orphans and launches outside the steps included.
+        outside_steps: Launches outside every step.
+        orphans: GPU events without their launch.
+        region_counts: How often each region was opened, in order of appearance.
+        incomplete: Why the numbers are incomplete, class by class.
+        warnings: What else is worth knowing.
+        no_gpu: In a recording of this plugin: why it watched no GPU, ``None`` if it did.
+    """
+
+    path: str
+    environment: Environment
+    steps: tuple[Step, ...]
+    totals: Step
+    outside_steps: LaunchSet
+    orphans: Orphans
+    region_counts: dict[str, int] = field(default_factory=dict)
+    incomplete: tuple[str, ...] = ()
+    warnings: tuple[TraceWarning, ...] = ()
+    no_gpu: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every class of events was measured."""
+        return not self.incomplete

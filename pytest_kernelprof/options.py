@@ -1,0 +1,265 @@
+"""Ini values, command line, marker and ``configure()``: one frozen `Settings`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from .errors import MisuseError
+
+DEVICE_KINDS = ("cpu", "cuda", "rocm", "xpu", "gpu")
+ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequirement:
+    """What ``device=`` asks for.
+
+    Attributes:
+        kind: ``cpu``, ``cuda``, ``rocm``, ``xpu`` or ``gpu``.
+        minimum: Smallest compute capability, as (major, minor).
+    """
+
+    kind: str
+    minimum: tuple[int, int] | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether a GPU is asked for."""
+        return self.kind != "cpu"
+
+    def __str__(self) -> str:
+        return self.kind if self.minimum is None else f"{self.kind}>={self.minimum[0]}.{self.minimum[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a function is profiled.
+
+    Attributes:
+        warmup: Calls before the first measured one.
+        steps: Measured calls.
+        steps_may_differ: Every step has to satisfy a limit by itself; they need not agree.
+        name: Tells a second profile in one test from the first.
+        activities: What torch.profiler records; ``None``: whatever is there.
+        setup: Called before every call; what it returns becomes the arguments.
+        device: What the test needs (marker only).
+    """
+
+    warmup: int = 3
+    steps: int = 3
+    steps_may_differ: bool = False
+    name: str | None = None
+    activities: tuple[str, ...] | None = None
+    setup: Callable[[], Any] | None = None
+    device: DeviceRequirement | None = None
+
+    def merged(self, values: Mapping[str, Any], where: str, *, marker: bool = False) -> Settings:
+        """Return the settings with *values* on top.
+
+        Args:
+            values: What the user wrote, by keyword.
+            where: How the user wrote it, for errors.
+            marker: ``device`` is accepted.
+
+        Raises:
+            MisuseError: A keyword or a value is not accepted.
+        """
+        accepted = [name for name in _PARSERS if marker or name != "device"]
+        parsed = {}
+        for name, value in values.items():
+            if name not in accepted:
+                close = get_close_matches(name, accepted, n=1)
+                only = "; only the marker takes device=" if name == "device" else ""
+                hint = f"; did you mean {close[0]}=?" if close and not only else only
+                raise MisuseError(
+                    f"{where}: {name}={value!r} is no option{hint or '; accepted: ' + ', '.join(accepted)}"
+                )
+            try:
+                parsed[name] = _PARSERS[name](value)
+            except ValueError as error:
+                raise MisuseError(f"{where}: {name}={value!r} is not accepted; accepted: {error}") from None
+        return replace(self, **parsed)
+
+
+def parse_bool(value: Any) -> bool:
+    """Return the truth value of an ini string, or of a TOML boolean."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError("true or false")
+
+
+def whole_number(least: int) -> Callable[[Any], int]:
+    """Return a parser for whole numbers of at least *least*, as numbers or as text."""
+
+    def parse(value: Any) -> int:
+        text = str(value).strip()
+        if isinstance(value, (bool, float)) or not re.fullmatch(r"\d+", text) or int(text) < least:
+            raise ValueError(f"a whole number of at least {least}")
+        return int(text)
+
+    return parse
+
+
+def parse_device(value: Any) -> DeviceRequirement:
+    """Return what ``device=`` asks for, such as ``cuda>=9.0``."""
+    match = re.fullmatch(r"(\w+)\s*(?:>=\s*(\d+)\.(\d+))?", value) if isinstance(value, str) else None
+    if not match or match[1] not in DEVICE_KINDS or (match[2] and match[1] not in ("cuda", "gpu")):
+        raise ValueError(f"{', '.join(DEVICE_KINDS)}, or with a capability: cuda>=9.0")
+    return DeviceRequirement(match[1], (int(match[2]), int(match[3])) if match[2] else None)
+
+
+def parse_activities(value: Any) -> tuple[str, ...]:
+    """Return the activities: a list, or text separated by commas or blanks."""
+    text = ",".join(value) if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value) else value
+    names = re.split(r"[,\s]+", text.strip()) if isinstance(text, str) else None
+    if names is None or not set(names) <= set(ACTIVITY_KINDS) or "cpu" not in names:
+        raise ValueError(f"a list of {', '.join(ACTIVITY_KINDS)} with cpu in it (steps are CPU annotations)")
+    return tuple(names)
+
+
+def parse_not_measured(value: Any) -> str:
+    """Return what becomes of a test that could not be judged."""
+    if value not in ("fail", "skip"):
+        raise ValueError("fail or skip")
+    return str(value)
+
+
+def _parse_name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("text that is not empty")
+    return value
+
+
+def _parse_setup(value: Any) -> Callable[[], Any]:
+    if not callable(value):
+        raise ValueError("a function without arguments")  # noqa: TRY004 - merged() words it
+    return value  # type: ignore[no-any-return]
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "warmup": whole_number(0),
+    "steps": whole_number(1),
+    "steps_may_differ": parse_bool,
+    "name": _parse_name,
+    "activities": parse_activities,
+    "setup": _parse_setup,
+    "device": parse_device,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What holds for the whole run.
+
+    Attributes:
+        enabled: ``--kernelprof`` or its ini twin.
+        require: Fail the run if fewer profiles were measured.
+        not_measured: ``fail`` or ``skip``.
+        settings: Defaults of every profile.
+    """
+
+    enabled: bool = False
+    require: int = 0
+    not_measured: str = "fail"
+    settings: Settings = Settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSpec:
+    """One ini option and its command line twin."""
+
+    name: str
+    parse: Callable[[Any], Any]
+    kind: str
+    help: str
+    metavar: str | None = None
+
+    @property
+    def ini(self) -> str:
+        """Name in an ini file."""
+        return "kernelprof" if self.name == "enabled" else f"kernelprof_{self.name}"
+
+    @property
+    def flag(self) -> str:
+        """Name on the command line."""
+        return "--" + self.ini.replace("_", "-")
+
+    @property
+    def dest(self) -> str:
+        """Where argparse keeps the value."""
+        return f"kernelprof_{self.name}"
+
+
+OPTIONS = (
+    OptionSpec(
+        name="enabled",
+        parse=parse_bool,
+        kind="bool",
+        help="Profile: run the tests that use profiled or carry the kernelprof marker (skipped otherwise).",
+    ),
+    OptionSpec(
+        name="require",
+        parse=whole_number(0),
+        kind="int",
+        metavar="N",
+        help="Fail the run if fewer than N profiles were measured.",
+    ),
+    OptionSpec(
+        name="warmup", parse=whole_number(0), kind="int", metavar="N", help="Calls before the first measured one (3)."
+    ),
+    OptionSpec(name="steps", parse=whole_number(1), kind="int", metavar="N", help="Measured calls (3)."),
+    OptionSpec(
+        name="steps_may_differ",
+        parse=parse_bool,
+        kind="bool",
+        help="Let the measured calls differ; each has to satisfy every limit by itself.",
+    ),
+    OptionSpec(
+        name="activities",
+        parse=parse_activities,
+        kind="args",
+        metavar="LIST",
+        help="What torch.profiler records, such as cpu,cuda (default: whatever is there).",
+    ),
+    OptionSpec(
+        name="not_measured",
+        parse=parse_not_measured,
+        kind="string",
+        metavar="WHAT",
+        help="What becomes of a test whose trace does not tell: fail (default) or skip.",
+    ),
+)
+
+
+def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -> RunOptions:
+    """Return the options of a run; the command line wins over the ini file.
+
+    Args:
+        ini: Returns an ini value by name, ``None`` or empty if it is not set.
+        command_line: Returns a command line value by its ``dest``, ``None`` if it is not set.
+
+    Raises:
+        MisuseError: A value is not accepted.
+    """
+    found: dict[str, Any] = {}
+    for option in OPTIONS:
+        for source, label in ((command_line(option.dest), option.flag), (ini(option.ini), option.ini)):
+            if source is None or source == "" or source == []:
+                continue
+            try:
+                found[option.name] = option.parse(source)
+            except ValueError as error:
+                raise MisuseError(f"{label}={source!r} is not accepted; accepted: {error}") from None
+            break
+    run = {name: found.pop(name) for name in ("enabled", "require", "not_measured") if name in found}
+    return RunOptions(settings=Settings(**found), **run)

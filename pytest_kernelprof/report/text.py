@@ -1,0 +1,183 @@
+"""Verdicts, profiles and traces as ASCII text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..checks import Change, Verdict, slowest_first
+from ..model import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, Step
+from ..names import shorten
+from ..units import format_bytes, format_ns
+
+ROW_LIMIT = 8
+_NAME_WIDTH = 56
+_CHAIN_WIDTH = 72
+
+
+def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
+    """Return headline and tables of a verdict.
+
+    Args:
+        verdict: A failure, or one that was not measured.
+        verbose: Show every row instead of the eight worst.
+    """
+    parts = [verdict.headline]
+    if verdict.evidence:
+        parts.append(event_table(verdict.evidence, verbose=verbose))
+    if verdict.changes:
+        parts.append(change_table(verdict.changes, verbose=verbose))
+    return "\n\n".join(parts)
+
+
+def event_table(events: Sequence[Event], *, verbose: bool = False) -> str:
+    """Return events as a table, worst first, the rest counted."""
+    first = events[0]
+    if isinstance(first, Op):
+        grouped = Counter((event.name, _chain(event)) for event in events)
+        rows = [[str(number), shorten(name, _NAME_WIDTH), chain] for (name, chain), number in grouped.items()]
+        return _table(("calls", "op", "inside"), rows, verbose=verbose)
+    ranked = slowest_first(events)
+    return _table(_HEADERS[type(first)], [_row(event) for event in ranked], verbose=verbose)
+
+
+_HEADERS: dict[type, tuple[str, ...]] = {
+    Kernel: ("kernel", "time", "stream", "launched by"),
+    Memcpy: ("kind", "bytes", "time", "launched by"),
+    Memset: ("bytes", "time", "stream", "launched by"),
+    Call: ("call", "time", "made by"),
+}
+
+
+def _row(event: Event) -> list[str]:
+    time = "unknown" if event.duration_ns is None else format_ns(event.duration_ns)
+    if isinstance(event, Kernel):
+        return [shorten(event.name, _NAME_WIDTH), time, _known(event.stream), _chain(event)]
+    if isinstance(event, Memcpy):
+        kind = event.kind or shorten(event.name, 24)
+        return [kind + (" pageable" if event.pageable else ""), _size(event.size_bytes), time, _chain(event)]
+    if isinstance(event, Memset):
+        return [_size(event.size_bytes), time, _known(event.stream), _chain(event)]
+    return [shorten(event.name, _NAME_WIDTH), time, _chain(event)]
+
+
+def _size(size_bytes: int | None) -> str:
+    return "unknown" if size_bytes is None else format_bytes(size_bytes)
+
+
+def _known(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _chain(event: Event) -> str:
+    """Return the ops around an event, outermost first; the middle of a long chain left out."""
+    if isinstance(event, GpuEvent):
+        if event.launch is None:
+            return "(launch not recorded)"
+        if "GraphLaunch" in event.launch.name:
+            return f"({event.launch.name})"
+    names = [shorten(op.name, 48) for op in event.chain]
+    text = " > ".join(names) or "(no op)"
+    while len(text) > _CHAIN_WIDTH and len(names) > 3:
+        names = [names[0], "...", *names[3 if names[1] == "..." else 2 :]]
+        text = " > ".join(names)
+    return text
+
+
+def change_table(changes: Sequence[Change], *, verbose: bool = False) -> str:
+    """Return what came and went between the steps."""
+    rows = [
+        [change.step, f"{change.number:+d}", shorten(change.event.name, _NAME_WIDTH), _chain(change.event)]
+        for change in changes
+    ]
+    return _table(("step", "change", "name", "launched by"), rows, verbose=verbose)
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, verbose: bool) -> str:
+    shown = rows if verbose else rows[:ROW_LIMIT]
+    left = len(rows) - len(shown)
+    table = plain_table(headers, shown)
+    return f"{table}\n... and {left} more (-v shows all)" if left else table
+
+
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table without lines; cells are text that is shown as it is."""
+    from tabulate import tabulate
+
+    text = tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def number(events: Any) -> str:
+    """Return the size of a set of events, or that it was not measured."""
+    return "not measured" if events.why_not_measured else str(len(events.seen))
+
+
+def step_rows(steps: Sequence[Step]) -> list[list[str]]:
+    """Return one row a step: name, counts and GPU time."""
+    return [
+        [
+            step.name,
+            number(step.kernels),
+            number(step.memcpys),
+            number(step.memsets),
+            number(step.launches),
+            number(step.host_syncs),
+            number(step.ops),
+            gpu_time(step),
+        ]
+        for step in steps
+    ]
+
+
+STEP_HEADERS = ("step", "kernels", "copies", "memsets", "launches", "syncs", "ops", "GPU time")
+
+
+def gpu_time(step: Step) -> str:
+    """Return the step's GPU time, or that it was not measured."""
+    from ..errors import NotMeasured
+
+    try:
+        return format_ns(step.gpu_time_ns)
+    except NotMeasured:
+        return "not measured"
+
+
+def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
+    """Return steps as a table, and under it the GPU events of the first step."""
+    parts = [plain_table(STEP_HEADERS, step_rows(steps))]
+    first = steps[0]
+    for name in ("kernels", "memcpys", "memsets", "host_syncs"):
+        events = getattr(first, name)
+        if events.seen:
+            parts.append(event_table(events.seen, verbose=verbose))
+    whys = dict.fromkeys(
+        f"{name} not measured: {why}"
+        for step in steps
+        for name in ("kernels", "memcpys", "memsets", "launches", "host_syncs", "ops")
+        if (why := getattr(step, name).why_not_measured)
+    )
+    if whys:
+        parts.append("\n".join(whys))
+    return "\n\n".join(parts)
+
+
+def summary_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the table at the end of a run, one line a profile."""
+
+    def shown(value: object) -> str:
+        return "not measured" if value is None else str(value)
+
+    cells = [
+        [
+            row["test"] if row["profile"] == "1" else f"{row['test']} ({row['profile']})",
+            shown(row["kernels"]),
+            shown(row["memcpys"]),
+            shown(row["host_syncs"]),
+            shown(row["ops"]),
+            "not measured" if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
+        ]
+        for row in rows
+    ]
+    return plain_table(("test", "kernels", "copies", "syncs", "ops", "GPU time"), cells)
