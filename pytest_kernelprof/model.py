@@ -3,6 +3,10 @@
 Times are integer nanoseconds since the trace's own zero. ``None`` means that the trace does not
 tell. A set knows what it cannot know: reading one whose content was not measured raises
 `NotMeasured`, whichever way it is read.
+
+Events are msgspec structs and not dataclasses: a trace has hundreds of thousands of them, and a
+frozen struct is made more than ten times faster. They form no cycles, so the garbage collector need
+not look at them.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Generic, NoReturn, TypeVar, overload
 
+import msgspec
+
 from .errors import MisuseError, NotMeasured, SelectorError
 from .names import matches
 from .units import counted
@@ -21,8 +27,7 @@ Thread = tuple[int | str, int | str]
 """Process and thread id, as the trace has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Op:
+class Op(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One call of an operator on the CPU.
 
     Attributes:
@@ -46,8 +51,7 @@ class Op:
     sequence_number: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One runtime or driver call on the CPU: a launch, a copy, a synchronisation.
 
     Attributes:
@@ -71,8 +75,7 @@ class Call:
     regions_known: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GpuEvent:
+class GpuEvent(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """What kernels, copies and memsets have in common.
 
     Attributes:
@@ -109,8 +112,7 @@ class GpuEvent:
         return self.launch is not None and self.launch.regions_known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kernel(GpuEvent):
+class Kernel(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
     """One execution of a device function.
 
     Attributes:
@@ -128,8 +130,7 @@ class Kernel(GpuEvent):
     reported_occupancy_percent: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Memcpy(GpuEvent):
+class Memcpy(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
     """One copy of memory by the copy engine.
 
     Attributes:
@@ -143,8 +144,7 @@ class Memcpy(GpuEvent):
     pageable: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Memset(GpuEvent):
+class Memset(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
     """One fill of memory.
 
     Attributes:

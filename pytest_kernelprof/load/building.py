@@ -66,8 +66,9 @@ def _external_ids(rows: Sorted) -> dict[int, int]:
     return {
         correlation: external
         for _, row in rows.gpu
-        if (correlation := integer(row.args, "correlation")) is not None
-        and (external := integer(row.args, "External id")) is not None
+        if row.args
+        and (correlation := integer(row.args.correlation)) is not None
+        and (external := integer(row.args.external_id)) is not None
     }
 
 

@@ -16,6 +16,7 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         Kineto, ``output_json.cpp``: ``deviceProperties``, ``cuda_*_version`` (1000 * major + 10 *
         minor), ``distributedInfo`` as torch.profiler adds it.
     """
+    distributed = document.distributedInfo
     devices = [one for one in document.deviceProperties or () if isinstance(one, dict)]
     names = tuple(str(one["name"]) for one in devices if "name" in one)
     amd = document.hip_runtime_version is not None or any("AMD" in name for name in names)
@@ -30,16 +31,13 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         torch=recording.torch if recording else None,
         cudnn=recording.cudnn if recording else None,
         python=recording.python if recording else None,
-        rank=integer(document.distributedInfo, "rank"),
+        rank=integer(distributed.get("rank")) if isinstance(distributed, dict) else None,
     )
 
 
 def _capability(devices: list[dict[str, Any]]) -> str | None:
-    found = {
-        f"{major}.{minor}"
-        for one in devices
-        if (major := integer(one, "computeMajor")) is not None and (minor := integer(one, "computeMinor")) is not None
-    }
+    pairs = [(integer(one.get("computeMajor")), integer(one.get("computeMinor"))) for one in devices]
+    found = {f"{major}.{minor}" for major, minor in pairs if major is not None and minor is not None}
     return found.pop() if len(found) == 1 else None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from ..model import Call, GpuEvent, Kernel, Memcpy, Memset
-from .reading import Row, integer, nanoseconds, triple
+from .reading import NO_ARGS, Args, Row, integer, nanoseconds, triple
 
 GpuWork = Kernel | Memcpy | Memset
 
@@ -33,8 +34,8 @@ def gpu_event(kind: str, row: Row, calls: dict[int, Call]) -> GpuWork:
     Source:
         Kineto, ``output_json.cpp`` and ``CuptiActivity.cpp``: the arguments of GPU rows.
     """
-    args = row.args
-    correlation_id = integer(args, "correlation")
+    args = row.args or NO_ARGS
+    correlation_id = integer(args.correlation)
     # Kineto writes 0 where the GPU gave no time; nothing starts at the trace's zero.
     start_ns = nanoseconds(row.ts) or None
     duration_ns = nanoseconds(row.dur)
@@ -43,8 +44,8 @@ def gpu_event(kind: str, row: Row, calls: dict[int, Call]) -> GpuWork:
         "name": row.name or "(no name)",
         "start_ns": start_ns,
         "duration_ns": duration_ns if known else None,
-        "device": integer(args, "device"),
-        "stream": integer(args, "stream"),
+        "device": integer(args.device),
+        "stream": integer(args.stream),
         "correlation_id": correlation_id,
         "launch": calls.get(correlation_id) if correlation_id is not None else None,
     }
@@ -52,24 +53,23 @@ def gpu_event(kind: str, row: Row, calls: dict[int, Call]) -> GpuWork:
         return Memcpy(
             **common,
             kind=copy_kind(common["name"]),
-            size_bytes=integer(args, "bytes"),
+            size_bytes=integer(args.bytes),
             pageable=pageable(common["name"]),
         )
     if kind == "memset":
-        return Memset(**common, size_bytes=integer(args, "bytes"))
+        return Memset(**common, size_bytes=integer(args.bytes))
     return Kernel(
         **common,
-        grid=triple(args, "grid"),
-        block=triple(args, "block"),
-        registers_per_thread=integer(args, "registers per thread"),
-        shared_memory_bytes=integer(args, "shared memory"),
+        grid=triple(args.grid),
+        block=triple(args.block),
+        registers_per_thread=integer(args.registers_per_thread),
+        shared_memory_bytes=integer(args.shared_memory),
         reported_occupancy_percent=_occupancy(args),
     )
 
 
-def _occupancy(args: Any) -> float | None:
-    for key in ("est. achieved occupancy %", "theoretical occupancy %"):
-        value = args.get(key) if isinstance(args, dict) else None
+def _occupancy(args: Args) -> float | None:
+    for value in (args.achieved_occupancy, args.theoretical_occupancy):  # Its name before May 2021.
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
     return None
@@ -135,7 +135,7 @@ def with_next_kernels(events: Iterable[GpuWork]) -> list[GpuWork]:
         if isinstance(event, Memset) and isinstance(after, Kernel)
     }
     return [
-        replace(event, next_kernel=following[id(event)])
+        msgspec.structs.replace(event, next_kernel=following[id(event)])
         if isinstance(event, Memset) and id(event) in following
         else event
         for event in events

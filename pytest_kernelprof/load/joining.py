@@ -137,10 +137,10 @@ def _profilers_own_wait(nested: Nest, windows: list[Span]) -> Call | None:
 def _zero_byte_calls(calls: list[Span]) -> set[int | None]:
     """Return the correlation ids of copies and sets of which the trace says: zero bytes."""
     return {
-        integer(span.row.args, "correlation")
+        integer(span.args.correlation)
         for span in calls
         if call_kind(span.name) in (CallKind.COPY, CallKind.SET)
-        and any(integer(span.row.args, key) == 0 for key in ("bytes", "size", "sizeBytes", "count"))
+        and 0 in (integer(span.args.bytes), integer(span.args.size))
     }
 
 

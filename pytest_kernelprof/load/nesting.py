@@ -71,7 +71,7 @@ def nest(rows: Sorted, external_ids: dict[int, int]) -> Nest:
         _learn_autograd(thread)
         _learn_regions(thread)
     result = Nest(op_threads={key for key, thread in threads.items() if thread.ops})
-    by_external_id: dict[int, list[tuple[Op, bool]]] = defaultdict(list)
+    by_external_id: dict[int, list[Op]] = defaultdict(list)
     # Threads with ops first: launches on the others may refer to them.
     for key in sorted(threads, key=lambda key: not threads[key].ops):
         _Sweep(key, threads, external_ids, by_external_id, result).run()
@@ -88,7 +88,7 @@ def _learn_autograd(thread: _Thread) -> None:
             thread.has_backward = True
             backward_until = max(backward_until, op.end_ns or op.start_ns)
         elif op.start_ns >= backward_until:
-            number = integer(op.row.args, "Sequence number")
+            number = integer(op.args.sequence_number)
             if number is not None and number >= 0:
                 thread.forward_starts.setdefault(number, op.start_ns)
 
@@ -108,24 +108,19 @@ def _learn_regions(thread: _Thread) -> None:
         thread.open_from.append(tuple(span.name for span in open_now))
 
 
-@dataclass(slots=True)
-class _Open:
-    """Something open: an op or a region, until `end_ns`."""
-
-    end_ns: int
-    op: Op | None = None
-    region: str | None = None
-
-
 class _Sweep:
-    """One pass over one thread in the order of time."""
+    """One pass over one thread in the order of time.
+
+    What is open is kept as tuples that change only when something opens or closes: most ops of a
+    thread share theirs.
+    """
 
     def __init__(
         self,
         key: Thread,
         threads: dict[Thread, _Thread],
         external_ids: dict[int, int],
-        by_external_id: dict[int, list[tuple[Op, bool]]],
+        by_external_id: dict[int, list[Op]],
         result: Nest,
     ) -> None:
         self.key = key
@@ -134,74 +129,80 @@ class _Sweep:
         self.external_ids = external_ids
         self.by_external_id = by_external_id
         self.result = result
-        self.open: list[_Open] = []
+        self.chain: tuple[Op, ...] = ()
+        self.chain_ends: list[int] = []
+        self.regions: tuple[str, ...] = ()
+        self.region_ends: list[int] = []
+        self.own: str | None = None
         self.next_end = _FOREVER
         self.last_numbers: set[int] = set()
 
     def run(self) -> None:
-        for _, kind, _, span in sorted(self._items(), key=lambda item: item[:3]):
-            self._close_until(span.start_ns)
+        """Place every op and call of the thread."""
+        for start_ns, kind, _, _, span in sorted(self._items()):
+            if start_ns >= self.next_end:
+                self._close_until(start_ns)
             if kind == _ANNOTATION:
-                self._push(_Open(_end(span), region=span.name))
+                self._open_region(span)
             elif kind == _OP:
                 self._add_op(span)
             else:
                 self._add_call(span)
 
-    def _items(self) -> Iterator[tuple[int, int, int, Span]]:
+    def _items(self) -> Iterator[tuple[int, int, int, int, Span]]:
         for kind, spans in ((_ANNOTATION, self.thread.annotations), (_OP, self.thread.ops), (_CALL, self.thread.calls)):
-            for span in spans:
-                yield span.start_ns, kind, -(span.end_ns or 0), span
+            for position, span in enumerate(spans):
+                yield span.start_ns, kind, -_end(span), position, span
 
     def _close_until(self, now_ns: int) -> None:
-        if now_ns < self.next_end:
-            return
-        self.open = [one for one in self.open if one.end_ns > now_ns]
-        self.next_end = min((one.end_ns for one in self.open), default=_FOREVER)
+        if self.chain_ends and min(self.chain_ends) <= now_ns:
+            kept = [place for place, end_ns in enumerate(self.chain_ends) if end_ns > now_ns]
+            self.chain = tuple(self.chain[place] for place in kept)
+            self.chain_ends = [self.chain_ends[place] for place in kept]
+        if self.region_ends and min(self.region_ends) <= now_ns:
+            kept = [place for place, end_ns in enumerate(self.region_ends) if end_ns > now_ns]
+            self.regions = tuple(self.regions[place] for place in kept)
+            self.region_ends = [self.region_ends[place] for place in kept]
+            self._learn_own()
+        self.next_end = min((*self.chain_ends, *self.region_ends), default=_FOREVER)
 
-    def _push(self, one: _Open) -> None:
-        self.open.append(one)
-        self.next_end = min(self.next_end, one.end_ns)
+    def _open_region(self, span: Span) -> None:
+        self.regions = (*self.regions, span.name)
+        self.region_ends.append(_end(span))
+        self.next_end = min(self.next_end, _end(span))
+        self._learn_own()
 
-    def _chain(self) -> tuple[Op, ...]:
-        return tuple(one.op for one in self.open if one.op)
-
-    def _own_annotation(self) -> str | None:
-        for one in self.open:
-            if one.region and one.region.startswith(ANNOTATION_PREFIX):
-                return one.region
-        return None
+    def _learn_own(self) -> None:
+        self.own = next((name for name in self.regions if name.startswith(ANNOTATION_PREFIX)), None)
 
     def _add_op(self, span: Span) -> None:
-        number = integer(span.row.args, "Sequence number")
-        chain = self._chain()
-        numbers = {number} if number is not None and span.name.startswith(_BACKWARD_NODE) else set()
-        regions, known = self._regions(chain, span, numbers)
+        number = integer(span.args.sequence_number)
+        regions, known = self._regions_of(span, number)
         op = Op(
             name=span.name,
             start_ns=span.start_ns,
             duration_ns=span.duration_ns,
             thread=self.key,
-            chain=chain,
+            chain=self.chain,
             regions=regions,
             regions_known=known,
             sequence_number=number,
         )
-        own = self._own_annotation() is not None
-        external_id = integer(span.row.args, "External id")
+        external_id = integer(span.args.external_id)
         if external_id is not None:
-            self.by_external_id[external_id].append((op, own))
-        if not own:
+            self.by_external_id[external_id].append(op)
+        if self.own is None:
             self.result.ops.append(op)
         # An op that never ended encloses nothing for certain.
         if span.end_ns is not None:
-            self._push(_Open(_end(span), op=op))
+            self.chain = (*self.chain, op)
+            self.chain_ends.append(_end(span))
+            self.next_end = min(self.next_end, _end(span))
 
     def _add_call(self, span: Span) -> None:
-        correlation_id = integer(span.row.args, "correlation")
-        chain = self._chain()
-        own = self._own_annotation()
-        regions, known = self._regions(chain, span, set())
+        correlation_id = integer(span.args.correlation)
+        chain = self.chain
+        regions, known = self._regions_of(span, None)
         linked = None if self.thread.ops else self._linked_op(span, correlation_id)
         if linked:
             chain = (*linked.chain, linked)
@@ -219,39 +220,34 @@ class _Sweep:
         )
         if linked:
             self.result.linked_calls.add(call)
-        self.result.calls.append((call, own))
+        self.result.calls.append((call, self.own))
 
     def _linked_op(self, span: Span, correlation_id: int | None) -> Op | None:
         """Return the op named by ``External id``, if it encloses the call in time."""
-        external_id = integer(span.row.args, "External id")
+        external_id = integer(span.args.external_id)
         if external_id is None:
             external_id = self.external_ids.get(correlation_id if correlation_id is not None else -1)
-        for op, _ in self.by_external_id.get(external_id if external_id is not None else -1, ()):
+        for op in self.by_external_id.get(external_id if external_id is not None else -1, ()):
             if op.duration_ns is not None and op.start_ns <= span.start_ns < op.start_ns + op.duration_ns:
                 return op
         return None
 
-    def _regions(self, chain: tuple[Op, ...], span: Span, numbers: set[int]) -> tuple[tuple[str, ...], bool]:
-        """Return the regions open here, and whether the trace tells them all."""
-        here = tuple(one.region for one in self.open if one.region)
-        backward = self._outermost_backward(chain, span)
-        if backward is None:
-            return here, True
-        numbers = numbers | {
-            op.sequence_number for op in chain if op.name.startswith(_BACKWARD_NODE) and op.sequence_number is not None
-        }
+    def _regions_of(self, span: Span, number: int | None) -> tuple[tuple[str, ...], bool]:
+        """Return the regions around *span*, and whether the trace tells them all."""
+        if not self.thread.has_backward:
+            return self.regions, True
+        nodes = [op for op in self.chain if op.name.startswith(_BACKWARD_NODE)]
+        numbers = {op.sequence_number for op in nodes if op.sequence_number is not None}
+        if span.name.startswith(_BACKWARD_NODE):
+            numbers |= {number} - {None}  # type: ignore[arg-type]
+        elif not nodes:
+            return self.regions, True
         # AccumulateGrad carries no number of its own; it follows the node that made its gradient.
         self.last_numbers = numbers or self.last_numbers
         if self.thread.forward_starts:
-            return here, True  # The thread that called backward() runs it itself.
+            return self.regions, True  # The thread that called backward() runs it itself.
         callers, known = self._caller_regions(span.start_ns, self.last_numbers)
-        return tuple(dict.fromkeys((*callers, *here))), known
-
-    def _outermost_backward(self, chain: tuple[Op, ...], span: Span) -> Op | Span | None:
-        for op in chain:
-            if op.name.startswith(_BACKWARD_NODE):
-                return op
-        return span if span.name.startswith(_BACKWARD_NODE) else None
+        return tuple(dict.fromkeys((*callers, *self.regions))), known
 
     def _caller_regions(self, now_ns: int, numbers: set[int]) -> tuple[tuple[str, ...], bool]:
         """Return the regions open on the thread that called ``backward()``.

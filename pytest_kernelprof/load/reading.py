@@ -14,7 +14,32 @@ import msgspec
 from ..errors import TraceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_TS_KEPT = msgspec.Raw(b"")
+_NO_TIME = msgspec.Raw(b"")
+
+
+class Args(msgspec.Struct, frozen=True, gc=False):
+    """The arguments that anything depends on; all others are skipped while decoding.
+
+    Their types are not declared: ROCm writes some numbers as text, and a strange value must cost
+    one field, not the file. `integer` and `triple` read them.
+    """
+
+    external_id: Any = msgspec.field(default=None, name="External id")
+    correlation: Any = None
+    sequence_number: Any = msgspec.field(default=None, name="Sequence number")
+    device: Any = None
+    stream: Any = None
+    bytes: Any = None
+    size: Any = None
+    grid: Any = None
+    block: Any = None
+    registers_per_thread: Any = msgspec.field(default=None, name="registers per thread")
+    shared_memory: Any = msgspec.field(default=None, name="shared memory")
+    achieved_occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    theoretical_occupancy: Any = msgspec.field(default=None, name="theoretical occupancy %")
+
+
+NO_ARGS = Args()
 
 
 class Row(msgspec.Struct, gc=False):
@@ -26,11 +51,11 @@ class Row(msgspec.Struct, gc=False):
     ph: Optional[str] = None  # noqa: UP045 - msgspec evaluates annotations, also on Python 3.10
     cat: Optional[str] = None  # noqa: UP045
     name: Optional[str] = None  # noqa: UP045
-    pid: Union[int, str, float, None] = None  # noqa: UP007
-    tid: Union[int, str, float, None] = None  # noqa: UP007
-    ts: msgspec.Raw = _TS_KEPT
-    dur: msgspec.Raw = _TS_KEPT
-    args: Any = None
+    pid: Union[int, str] = -1  # noqa: UP007
+    tid: Union[int, str] = -1  # noqa: UP007
+    ts: msgspec.Raw = _NO_TIME
+    dur: msgspec.Raw = _NO_TIME
+    args: Optional[Args] = NO_ARGS  # noqa: UP045
 
 
 class Document(msgspec.Struct, gc=False):
@@ -112,12 +137,16 @@ def nanoseconds(raw: msgspec.Raw) -> int | None:
     Source:
         Trace Event Format: ``ts`` and ``dur`` are microseconds; Kineto writes three decimals.
     """
-    text = bytes(raw).strip(b'"')
-    whole, _, fraction = text.partition(b".")
-    if len(fraction) <= 3 and fraction.isdigit() and whole.lstrip(b"-").isdigit():
-        return int(whole + fraction.ljust(3, b"0"))
-    if not fraction and whole.lstrip(b"-").isdigit():
-        return int(whole) * 1000
+    text = bytes(raw)
+    if text[-4:-3] == b".":  # Three decimals, as Kineto writes them.
+        digits = text[:-4] + text[-3:]
+        if digits.isdigit():
+            return int(digits)
+    elif text.isdigit():
+        return int(text) * 1000
+    text = text.strip(b'"')
+    if not text:
+        return None
     try:
         number = Decimal(text.decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError):
@@ -127,19 +156,17 @@ def nanoseconds(raw: msgspec.Raw) -> int | None:
     return round(number * 1000)
 
 
-def integer(args: Any, key: str) -> int | None:
-    """Return ``args[key]`` as an integer; ROCm writes some numbers as text."""
-    value = args.get(key) if isinstance(args, dict) else None
+def integer(value: Any) -> int | None:
+    """Return a field as an integer, also where it is text; ``None`` if it is missing or none."""
+    if value is None or type(value) is int:
+        return value
     if isinstance(value, str) and value.lstrip("-").isdigit():
         return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
-def triple(args: Any, key: str) -> tuple[int, int, int] | None:
-    """Return ``args[key]``, a list of three integers or its text, such as a grid."""
-    value = args.get(key) if isinstance(args, dict) else None
+def triple(value: Any) -> tuple[int, int, int] | None:
+    """Return a field that is a list of three integers, or its text, such as a grid."""
     if isinstance(value, str):
         value = [int(part) for part in re.findall(r"\d+", value)]
     if isinstance(value, list) and len(value) == 3 and all(type(part) is int for part in value):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Optional, Union
 
-from ..model import Thread
+import msgspec
+
 from .own import STEP_PREFIX
-from .reading import Row, integer, nanoseconds
+from .reading import NO_ARGS, Args, Row, integer, nanoseconds
 
 _STEP = re.compile(re.escape(STEP_PREFIX) + r"\d+$")
 _OPS = {"cpu_op", "operator"}
@@ -28,15 +30,14 @@ _IGNORED = {
 }
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct, gc=False):
     """A row with a place in time. Times in nanoseconds; `end_ns` is ``None`` if it never ended."""
 
     name: str
     start_ns: int
-    end_ns: int | None
-    thread: Thread
-    row: Row
+    end_ns: Optional[int]  # noqa: UP045 - msgspec evaluates annotations
+    thread: tuple[Union[int, str], Union[int, str]]  # noqa: UP007
+    args: Args
 
     @property
     def duration_ns(self) -> int | None:
@@ -113,12 +114,9 @@ def _span(row: Row) -> Span | None:
         return None
     duration = nanoseconds(row.dur)
     end = None if duration is None or duration < 0 else start + duration
-    return Span(row.name, start, end, (_id(row.pid), _id(row.tid)), row)
-
-
-def _id(value: int | str | float | None) -> int | str:
-    return value if isinstance(value, (int, str)) else str(value)
+    return Span(row.name, start, end, (row.pid, row.tid), row.args or NO_ARGS)
 
 
 def _looks_like_device_work(row: Row) -> bool:
-    return integer(row.args, "device") is not None or integer(row.args, "correlation") is not None
+    args = row.args or NO_ARGS
+    return integer(args.device) is not None or integer(args.correlation) is not None

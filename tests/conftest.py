@@ -1,0 +1,22 @@
+"""Fixtures of the suite."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+if importlib.util.find_spec("torch") is not None:
+    # pytester forgets modules that an inner run imports, and torch cannot be imported twice.
+    import torch  # noqa: F401
+
+pytest_plugins = ["pytester"]
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+@pytest.fixture
+def needs_torch() -> None:
+    """Skip where torch is not installed: the reader and the command line work without it."""
+    if not HAS_TORCH:
+        pytest.skip("torch is not installed")
