@@ -222,11 +222,13 @@ class Unknown:
         reasons: Why events may be missing that nobody can count.
         lost: Launches of this class that have no GPU event; their ops and regions are known.
         leftover: Events that may belong to the set: a field that the selection needs is missing.
+        nothing: The class was not observed at all: what was seen is not even a lower bound worth showing.
     """
 
     reasons: tuple[str, ...] = ()
     lost: tuple[Call, ...] = ()
     leftover: int = 0
+    nothing: bool = False
 
     def why(self) -> str | None:
         """Return in one sentence why the set was not measured, or ``None`` if it was."""

@@ -11,7 +11,7 @@ from typing import Any
 from ..model import Call, EventSet, Kernel, LaunchSet, Memcpy, Memset, Op, Step, Trace, TraceWarning, Vocabulary
 from ..units import counted
 from .calls import CallKind, call_kind, is_host_sync
-from .completeness import blind_threads, file_reasons, step_reasons, summary, unknown_of
+from .completeness import blind_threads, incomplete, step_reasons, summary, unknown_of, unobserved
 from .environment import environment
 from .events import GpuWork
 from .joining import Joined, join
@@ -140,7 +140,8 @@ class _StepMaker:
         self.joined = joined
         self.windows = windows
         self.home = {window.thread for window in windows}
-        self.of_file = file_reasons(rows, joined, recording)
+        self.nothing = unobserved(rows, joined, recording)
+        self.of_file = incomplete(rows, joined, recording)
         self.vocabulary = Vocabulary(
             frozenset(op.name for op in nested.ops),
             frozenset(span.name for span in _regions(rows)),
@@ -155,7 +156,7 @@ class _StepMaker:
             reasons.append(step_reasons(self.windows[index], self.rows.recording_end_ns))
 
         def options(noun: str, class_name: str) -> dict[str, Any]:
-            unknown = unknown_of(class_name, reasons, calls, self.joined)
+            unknown = unknown_of(class_name, self.nothing, reasons, calls, self.joined)
             return {"noun": noun, "unknown": unknown, "vocabulary": self.vocabulary}
 
         launching = options("launch", "launches")

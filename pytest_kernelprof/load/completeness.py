@@ -28,17 +28,26 @@ Reasons = dict[str, list[str]]
 """Class of events to the reasons why it was not measured."""
 
 
-def file_reasons(rows: Sorted, joined: Joined, recording: Recording | None) -> Reasons:
-    """Return what makes whole classes unmeasured in the file, whatever the step."""
+def unobserved(rows: Sorted, joined: Joined, recording: Recording | None) -> Reasons:
+    """Return why whole classes were not observed at all, in the file."""
     reasons: Reasons = defaultdict(list)
-    for text in _gpu_reasons(rows, joined, recording):
-        _add(reasons, _GPU_CLASSES, text)
+    nothing = _no_gpu_events(rows, joined, recording)
+    if nothing:
+        _add(reasons, _GPU_CLASSES, nothing)
     if recording and recording.no_gpu:
         _add(reasons, _API_CLASSES, recording.no_gpu)
     elif not rows.calls:
         _add(reasons, _API_CLASSES, "no runtime or driver call in the trace")
     if not rows.ops and not rows.annotations and not rows.steps:
         _add(reasons, ("ops",), "no operator and no annotation in the trace")
+    return reasons
+
+
+def incomplete(rows: Sorted, joined: Joined, recording: Recording | None) -> Reasons:
+    """Return why classes that were observed may lack events, in the file."""
+    reasons: Reasons = defaultdict(list)
+    for text in _missing_launches(rows, joined, recording):
+        _add(reasons, _GPU_CLASSES, text)
     if recording and recording.steps != len(rows.steps):
         missing = f"{len(rows.steps)} of {recording.steps} steps are in the recording: another profiler interfered"
         _add(reasons, CLASSES, missing)
@@ -47,32 +56,40 @@ def file_reasons(rows: Sorted, joined: Joined, recording: Recording | None) -> R
     return reasons
 
 
-def _gpu_reasons(rows: Sorted, joined: Joined, recording: Recording | None) -> list[str]:
+def _no_gpu_events(rows: Sorted, joined: Joined, recording: Recording | None) -> str | None:
     if recording and recording.no_gpu:
-        return [recording.no_gpu]
+        return recording.no_gpu
     if recording:
         missing = sorted(set(recording.canary_devices) - joined.canary_devices, key=str)
-        if missing:
-            return [f"the canary kernel on GPU {', '.join(map(str, missing))} did not arrive in the trace; {_DELIVERY}"]
-    elif not rows.gpu:
-        launches = [call for call in joined.calls if joined.kinds[call] is CallKind.KERNEL_LAUNCH]
-        if launches:
-            return [
-                f"{counted(len(launches), 'kernel launch', 'kernel launches')} recorded but no GPU event; {_DELIVERY}"
-            ]
-        return ["no GPU event and no canary in the trace"]
-    found = []
-    if joined.orphans.late:
-        found.append(
-            f"{counted(len(joined.orphans.late), 'GPU event')} without a launch, not from before the recording: "
-            "launches are missing"
-        )
-    if recording and joined.orphans.leaked:
-        # Everything was waited for before the recording began: nothing can leak into it.
-        found.append(f"{counted(len(joined.orphans.leaked), 'GPU event')} without a launch after a synchronisation")
+        gpus = ", ".join(map(str, missing))
+        return f"the canary kernel on GPU {gpus} did not arrive in the trace; {_DELIVERY}" if missing else None
+    if rows.gpu:
+        return None
+    launches = sum(joined.kinds[call] is CallKind.KERNEL_LAUNCH for call in joined.calls)
+    if launches:
+        told = counted(launches, "kernel launch", "kernel launches")
+        return f"{told} recorded but no GPU event; {_DELIVERY}"
     if rows.unknown_device_rows:
-        found.append(f"rows of a device that is not understood: {', '.join(sorted(rows.unknown_device_rows))}")
+        return _not_understood(rows)
+    return "no GPU event and no canary in the trace"
+
+
+def _missing_launches(rows: Sorted, joined: Joined, recording: Recording | None) -> list[str]:
+    late, leaked = len(joined.orphans.late), len(joined.orphans.leaked)
+    found = []
+    if late:
+        told = counted(late, "GPU event")
+        found.append(f"{told} without a launch, not from before the recording: launches are missing")
+    if recording and leaked:
+        # Everything was waited for before the recording began: nothing can leak into it.
+        found.append(f"{counted(leaked, 'GPU event')} without a launch after a synchronisation")
+    if rows.unknown_device_rows and rows.gpu:
+        found.append(_not_understood(rows))
     return found
+
+
+def _not_understood(rows: Sorted) -> str:
+    return f"rows of a device that is not understood: {', '.join(sorted(rows.unknown_device_rows))}"
 
 
 def step_reasons(step: Span, recording_end_ns: int | None) -> Reasons:
@@ -85,21 +102,25 @@ def step_reasons(step: Span, recording_end_ns: int | None) -> Reasons:
     return reasons
 
 
-def unknown_of(class_name: str, reasons: list[Reasons], calls: list[Call], joined: Joined) -> Unknown:
+def unknown_of(class_name: str, nothing: Reasons, partial: list[Reasons], calls: list[Call], joined: Joined) -> Unknown:
     """Return what is missing from one class of one step.
 
     Args:
         class_name: The class.
-        reasons: What holds for the file, and for the step.
+        nothing: Why classes were not observed at all.
+        partial: Why events may be missing, in the file and in the step.
         calls: The calls of the step.
         joined: All calls and GPU events.
     """
-    kinds = _LOST_KINDS.get(class_name, ())
-    told = [text for some in reasons for text in some.get(class_name, ())]
+    whole = nothing.get(class_name)
+    if whole:
+        # Where no GPU event arrived at all, that is the reason; each single launch is not.
+        return Unknown(reasons=tuple(whole), nothing=True)
+    told = [text for reasons in partial for text in reasons.get(class_name, ())]
     if class_name == "host_syncs" and any(may_block_untold(call.name) for call in calls):
         told.append("copies on XPU do not tell whether they wait")
-    # Where no GPU event arrived at all, that is the reason; each single launch is not.
-    lost = () if told else tuple(call for call in calls if call in joined.lost and joined.kinds[call] in kinds)
+    kinds = _LOST_KINDS.get(class_name, ())
+    lost = tuple(call for call in calls if call in joined.lost and joined.kinds[call] in kinds) if kinds else ()
     return Unknown(reasons=tuple(told), lost=lost)
 
 

@@ -6,7 +6,7 @@ import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-_OPENING, _CLOSING = "<(", ">)"
+_PAIRS = {">": "<", ")": "("}
 # Inside a qualified name these are words, although they hold brackets.
 _ATOMS = re.compile(r"\(anonymous namespace\)|\{lambda[^{}]*\}|operator(?:\(\)|<<|>>|<|>)")
 
@@ -22,30 +22,36 @@ def base_name(name: str) -> str:
         name: A demangled name, as the trace holds it.
     """
     kept: list[str] = []
-    depth = position = 0
+    open_brackets: list[str] = []
+    position = 0
     while position < len(name):
         atom = _ATOMS.match(name, position)
-        if atom:
-            if depth == 0:
-                kept.append(atom[0])
-            position = atom.end()
-            continue
-        character = name[position]
-        if character in _OPENING:
-            if character == "(" and depth == 0 and kept:
-                break  # The parameters: nothing of the name follows.
-            depth += 1
-        elif character in _CLOSING:
-            depth -= 1
-            if depth < 0:
+        piece = atom[0] if atom else name[position]
+        position += len(piece)
+        if piece == "(" and not open_brackets and kept:
+            break  # The parameters: nothing of the name follows.
+        if piece in _PAIRS.values():
+            open_brackets.append(piece)
+        elif piece in _PAIRS:
+            if not _close(open_brackets, piece):
                 return name  # Unbalanced: text, not a signature.
-        elif depth == 0:
-            kept.append(character)
-        position += 1
+        elif not open_brackets:
+            kept.append(piece)
     bare = "".join(kept).strip()
-    if depth != 0 or not bare:
-        return name
-    return _without_return_type(bare)
+    return name if open_brackets or not bare else _without_return_type(bare)
+
+
+def _close(open_brackets: list[str], closing: str) -> bool:
+    """Take the bracket that *closing* closes from the list; return whether there was one.
+
+    Inside parentheses ``<`` and ``>`` may compare instead of enclose.
+    """
+    opening = _PAIRS[closing]
+    if opening == "<" and open_brackets and open_brackets[-1] == "(":
+        return True
+    while open_brackets and open_brackets[-1] != opening:
+        open_brackets.pop()
+    return bool(open_brackets and open_brackets.pop())
 
 
 def _without_return_type(bare: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..checks import Change, Verdict, slowest_first
-from ..model import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, Step
+from ..model import CLASSES, Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, Step, Trace
 from ..names import shorten
 from ..units import format_bytes, format_ns
 
@@ -155,12 +155,28 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
     whys = dict.fromkeys(
         f"{name} not measured: {why}"
         for step in steps
-        for name in ("kernels", "memcpys", "memsets", "launches", "host_syncs", "ops")
+        for name in CLASSES
         if (why := getattr(step, name).why_not_measured)
     )
     if whys:
         parts.append("\n".join(whys))
     return "\n\n".join(parts)
+
+
+def trace_text(trace: Trace) -> str:
+    """Return what ``kernelprof show`` prints of a trace."""
+    where = trace.environment
+    known = (
+        ", ".join(where.devices),
+        where.compute_capability and f"compute capability {where.compute_capability}",
+        where.cuda and f"CUDA {where.cuda}",
+        where.rocm and f"ROCm {where.rocm}",
+        where.torch and f"torch {where.torch}",
+        where.rank is not None and f"rank {where.rank}",
+    )
+    lines = [trace.path, ", ".join(part for part in known if part) or "recorded on an unknown machine"]
+    lines += [f"warning: {warning.message}" for warning in trace.warnings]
+    return "\n".join(lines) + "\n\n" + profile_table(trace.steps)
 
 
 def summary_table(rows: Sequence[dict[str, Any]]) -> str:

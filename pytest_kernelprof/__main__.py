@@ -1,0 +1,7 @@
+"""``python -m pytest_kernelprof`` is ``kernelprof``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,155 @@
+"""A trace as plain values: what ``kernelprof show --format json`` prints.
+
+What was not measured is ``None``, never 0. A class that lost events keeps the number seen and
+is named in ``incomplete``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..model import EventSet, GpuEvent, Kernel, Memcpy, Step, Trace, union_length
+from ..names import kernel_library
+
+SCHEMA = "kernelprof/summary/1"
+_SMALL_SHARED_MEMORY = 48 * 1024
+
+
+def summary(traces: Sequence[Trace]) -> dict[str, Any]:
+    """Return the document for *traces*."""
+    return {"schema": SCHEMA, "traces": [trace_summary(trace) for trace in traces]}
+
+
+def trace_summary(trace: Trace) -> dict[str, Any]:
+    """Return one trace as plain values."""
+    totals = trace.totals
+    return {
+        "file": trace.path,
+        "complete": trace.complete,
+        "incomplete": list(trace.incomplete),
+        "environment": {**asdict(trace.environment), "devices": list(trace.environment.devices)},
+        "totals": {
+            **_counts(totals),
+            "ops": _count(totals.ops),
+            "orphans": {"leaked": len(trace.orphans.leaked), "late": len(trace.orphans.late)},
+            "outside_steps": _count(trace.outside_steps),
+            "gpu_time_ns": _time(totals),
+            "gpu_busy_ns": _busy(totals),
+        },
+        "steps": [
+            {"name": step.name, **_counts(step), "gpu_time_ns": _time(step), "complete": step.complete}
+            for step in trace.steps
+        ],
+        "regions": [_region(name, number, totals) for name, number in trace.region_counts.items()],
+        "launches": _names(totals.launches.all_calls),
+        "ops": _names(totals.ops),
+        "kernels": _kernels(totals),
+        "copies": _copies(totals),
+        "warnings": [asdict(warning) for warning in trace.warnings],
+    }
+
+
+def _count(events: EventSet[Any]) -> int | None:
+    return None if events.unknown.nothing else len(events.seen)
+
+
+def _counts(step: Step) -> dict[str, int | None]:
+    return {name: _count(getattr(step, name)) for name in ("kernels", "memcpys", "memsets", "host_syncs")}
+
+
+def _time(step: Step) -> int | None:
+    if step.kernels.unknown.nothing:
+        return None
+    return sum(event.duration_ns or 0 for event in step.gpu_events)
+
+
+def _busy(step: Step) -> int | None:
+    if step.kernels.unknown.nothing:
+        return None
+    return union_length(
+        (event.start_ns, event.start_ns + (event.duration_ns or 0))
+        for event in step.gpu_events
+        if event.start_ns is not None
+    )
+
+
+def _names(events: EventSet[Any]) -> dict[str, int] | None:
+    return None if events.unknown.nothing else dict(Counter(event.name for event in events.seen))
+
+
+def _region(name: str, number: int, totals: Step) -> dict[str, Any]:
+    kernels = totals.kernels
+    inside = sum(name in kernel.regions for kernel in kernels.seen)
+    return {"name": name, "count": number, "kernels": None if kernels.unknown.nothing else inside}
+
+
+def _launched_by(event: GpuEvent) -> tuple[str, ...] | None:
+    return tuple(op.name for op in event.chain) if event.launch else None
+
+
+def _kernels(totals: Step) -> list[dict[str, Any]]:
+    groups: dict[tuple[Any, ...], list[Kernel]] = {}
+    for kernel in totals.kernels.seen:
+        shape = (kernel.grid, kernel.block, kernel.registers_per_thread, kernel.shared_memory_bytes)
+        key = (kernel.name, _launched_by(kernel), shape, kernel.device, kernel.stream)
+        groups.setdefault(key, []).append(kernel)
+    return [_kernel_row(kernels) for kernels in groups.values()]
+
+
+def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
+    first = kernels[0]
+    chain = _launched_by(first)
+    return {
+        "name": first.name,
+        "count": len(kernels),
+        "device": first.device,
+        "stream": first.stream,
+        "grid": list(first.grid) if first.grid else None,
+        "block": list(first.block) if first.block else None,
+        "registers_per_thread": first.registers_per_thread,
+        "shared_memory_bytes": first.shared_memory_bytes,
+        "gpu_time_ns": sum(kernel.duration_ns or 0 for kernel in kernels),
+        "library": kernel_library(first.name),
+        "reported_occupancy": reported_occupancy(first),
+        "launched_by": None if chain is None else list(chain),
+    }
+
+
+def reported_occupancy(kernel: Kernel) -> float | None:
+    """Return the profiler's own occupancy as a fraction.
+
+    It reports 0 for every kernel with more than 48 KiB of shared memory a block, whatever ran:
+    that is no measurement. For small grids 0 is a rounded figure and stays 0.
+    """
+    percent = kernel.reported_occupancy_percent
+    if percent is None or math.isnan(percent):
+        return None
+    if percent == 0 and (kernel.shared_memory_bytes or 0) > _SMALL_SHARED_MEMORY:
+        return None
+    return percent / 100
+
+
+def _copies(totals: Step) -> list[dict[str, Any]]:
+    groups: dict[tuple[Any, ...], list[Memcpy]] = {}
+    for copy in totals.memcpys.seen:
+        groups.setdefault((copy.kind, copy.pageable, _launched_by(copy)), []).append(copy)
+    return [
+        {
+            "kind": kind,
+            "count": len(copies),
+            "bytes": None
+            if any(one.size_bytes is None for one in copies)
+            else sum(one.size_bytes or 0 for one in copies),
+            "pageable": pageable,
+            "launched_by": None if chain is None else list(chain),
+        }
+        for (kind, pageable, chain), copies in groups.items()
+    ]
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    return None if None in sizes else sum(size or 0 for size in sizes)

@@ -1,0 +1,290 @@
+"""Op chains, regions and threads: counting rules 2 and 5, against values read from the traces by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import annotation, kernel, launch, op, step, write
+
+from pytest_kernelprof import NotMeasured, Profile, load_trace
+
+DATA = Path(__file__).parent / "data/traces_h200"
+
+
+def profile_of(name):
+    return Profile(load_trace(DATA / f"{name}.json.gz"))
+
+
+def chain(event):
+    return " > ".join(one.name for one in event.chain)
+
+
+def test_naive_attention_by_hand():
+    profile = profile_of("attn_naive")
+
+    assert [chain(kernel) for kernel in profile.kernels] == [
+        "aten::matmul > aten::bmm",
+        "aten::mul",
+        "aten::masked_fill > aten::masked_fill_",
+        "aten::softmax > aten::_softmax",
+        "aten::matmul > aten::bmm",
+    ]
+    (copy,) = profile.memcpys
+    assert chain(copy) == "aten::masked_fill > aten::clone > aten::copy_"
+    assert (copy.kind, copy.size_bytes, copy.pageable, copy.duration_ns) == ("DtoD", 268435456, False, 129055)
+    assert copy.launch.name == "cudaMemcpyAsync"
+    (memset,) = profile.memsets
+    assert (memset.size_bytes, chain(memset)) == (4, "aten::matmul > aten::bmm")
+    assert profile.regions == ("attn_fwd",)
+    assert {kernel.regions for kernel in profile.kernels} == {("attn_fwd",)}
+
+
+def test_backward_on_a_thread_whose_ops_and_launches_carry_other_ids():
+    """The autograd thread's ops have thread id 718, its launches 716; the region is on thread 590."""
+    profile = profile_of("misc_backward_shapes")
+
+    assert [(chain(kernel), kernel.launch.thread[1], kernel.regions) for kernel in profile.kernels] == [
+        ("aten::matmul > aten::mm", 590, ("fb",)),
+        ("aten::matmul > aten::mm", 590, ("fb",)),
+        ("aten::relu > aten::clamp_min", 590, ("fb",)),
+        ("aten::sum > aten::sum", 590, ("fb",)),
+        ("aten::ones_like > aten::fill_", 590, ("fb",)),
+        (
+            "autograd::engine::evaluate_function: ReluBackward0 > ReluBackward0 > aten::threshold_backward",
+            716,
+            ("fb",),
+        ),
+        *[("autograd::engine::evaluate_function: MmBackward0 > MmBackward0 > aten::mm", 716, ("fb",))] * 4,
+        ("autograd::engine::evaluate_function: MmBackward0 > aten::add_", 716, ("fb",)),
+        (
+            "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+            " > torch::autograd::AccumulateGrad > aten::add_",
+            716,
+            ("fb",),
+        ),
+    ]
+    # Two synchronisations end this file: the last is the profiler's own, the other the user's.
+    assert [sync.name for sync in profile.host_syncs] == ["cudaDeviceSynchronize"]
+
+
+def test_training_attributes_the_autograd_thread_to_its_region():
+    profile = profile_of("misc_train")
+
+    main = {kernel.launch.thread for kernel in profile.kernels if not chain(kernel).startswith("autograd::engine")}
+    backward = [kernel for kernel in profile.kernels if chain(kernel).startswith("autograd::engine")]
+    assert len(main) == 1
+    assert backward
+    assert {kernel.launch.thread for kernel in backward}.isdisjoint(main)
+    assert {kernel.regions for kernel in backward} == {("train",)}
+    assert len(profile.region("train").kernels) == len(profile.kernels) == 19
+    optimizer = profile.region("Optimizer.step#AdamW.step").kernels
+    assert {kernel.regions for kernel in optimizer} == {("train", "Optimizer.step#AdamW.step")}
+
+
+def test_graph_replay_has_one_launch_and_no_ops():
+    profile = profile_of("misc_graph_replay")
+
+    assert [launch.name for launch in profile.launches] == ["cudaGraphLaunch"]
+    assert {chain(kernel) for kernel in profile.kernels} == {""}
+    assert {kernel.regions for kernel in profile.kernels} == {("step",)}
+    assert len({kernel.correlation_id for kernel in profile.kernels}) == 1
+    profile.assert_graphed()
+
+
+def test_compiled_code_shows_its_region_graph_and_triton_kernel():
+    profile = profile_of("misc_compiled_naive")
+
+    outer = ["Torch-Compiled Region: 0/0", "## Call CompiledFxGraph fhsxt4cvygyfp7ic7wcaw2hzxra27birkzpkkq3h2hcp5qpfqm2x ##"]
+    assert [kernel.chain[0].name for kernel in profile.kernels] == [outer[0]] * 3
+    assert [kernel.chain[-1].name.split("_fused")[0] for kernel in profile.kernels] == [
+        "aten::bmm",
+        "triton_per",
+        "aten::bmm",
+    ]
+
+
+def test_two_streams():
+    profile = profile_of("misc_two_streams")
+
+    assert [(kernel.stream, chain(kernel)) for kernel in profile.kernels] == [
+        (30, "aten::matmul > aten::mm"),
+        (7, "aten::mul"),
+    ]
+    assert len(profile.kernels.on_stream(30)) == 1
+
+
+def test_item():
+    profile = profile_of("misc_item")
+
+    (sync,) = profile.host_syncs
+    assert (sync.name, chain(sync)) == ("cudaStreamSynchronize", "aten::item > aten::_local_scalar_dense")
+    (copy,) = profile.memcpys
+    assert (copy.kind, copy.size_bytes, chain(copy)) == ("DtoH", 4, "aten::item > aten::_local_scalar_dense")
+    (memset,) = profile.memsets
+    assert chain(memset) == "aten::sum > aten::sum"
+
+
+# The rules, on traces made for them
+
+
+def test_a_kernel_belongs_to_the_step_of_its_launch_not_of_its_time(tmp_path):
+    trace = load_trace(
+        write(tmp_path / "t.json", step(1, 0, 10), step(2, 10, 10), launch(9, 1, gpu_ts=15), launch(11, 2, gpu_ts=25))
+    )
+
+    assert [len(one.kernels) for one in trace.steps] == [1, 1]
+
+
+def test_windows_are_half_open_and_cover_all_threads_and_processes(tmp_path):
+    rows = [step(1, 0, 10, tid=1), step(2, 10, 10, tid=1), launch(0, 1), launch(10, 2, tid=5), launch(20, 3, tid=6)]
+    for one in rows[2]:
+        one["pid"] = 999 if one["cat"] == "cuda_runtime" else one["pid"]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [len(one.kernels) for one in trace.steps] == [1, 1]
+    assert [call.correlation_id for call in trace.outside_steps] == [3]
+
+
+def test_external_id_is_never_used_against_time(tmp_path):
+    """The launch's thread has no ops; its ``External id`` names an op that was over by then."""
+    rows = [op("aten::early", 0, 5, 7, tid=1), op("aten::around", 10, 10, 8, tid=1)]
+    late = launch(12, 1, tid=2)
+    late[0]["args"]["External id"] = 7
+    right = launch(13, 2, tid=2)
+    right[0]["args"]["External id"] = 8
+    trace = load_trace(write(tmp_path / "t.json", *rows, late, right))
+
+    assert [chain(one) for one in trace.steps[0].kernels] == ["", "aten::around"]
+
+
+def test_the_nest_of_the_own_thread_beats_external_id(tmp_path):
+    rows = [op("record_param_comms", 0, 30, 17), op("nccl:_all_gather_base", 5, 10, 18)]
+    started = launch(7, 1)
+    started[0]["args"]["External id"] = 17
+    trace = load_trace(write(tmp_path / "t.json", *rows, started))
+
+    assert chain(trace.steps[0].kernels[0]) == "record_param_comms > nccl:_all_gather_base"
+
+
+def test_intersecting_ranges_do_not_break_the_nest(tmp_path):
+    rows = [op("aten::mm", 0, 10), op("aten::add", 8, 10), launch(4, 1), launch(12, 2), launch(9, 3)]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [chain(one) for one in trace.steps[0].kernels] == ["aten::mm", "aten::mm > aten::add", "aten::add"]
+
+
+def test_annotations_are_regions_and_not_ops(tmp_path):
+    trace = load_trace(write(tmp_path / "t.json", annotation("outer", 0, 20), op("aten::add", 2, 10), launch(4, 1)))
+
+    (one,) = trace.steps[0].kernels
+    assert (chain(one), one.regions) == ("aten::add", ("outer",))
+    assert [name.name for name in trace.steps[0].ops] == ["aten::add"]
+
+
+NODE = "autograd::engine::evaluate_function: MmBackward0"
+
+
+def backward(tid, ts, correlation, number):
+    return [op(NODE, ts, 10, tid=tid, **{"Sequence number": number}), *launch(ts + 2, correlation, tid=tid)]
+
+
+def forward(tid, ts, number):
+    return op("aten::mm", ts, 2, tid=tid, **{"Sequence number": number})
+
+
+def test_of_two_threads_with_open_regions_the_sequence_numbers_decide(tmp_path):
+    rows = [
+        annotation("left", 0, 100, tid=1),
+        annotation("right", 0, 100, tid=2),
+        forward(1, 5, 3),
+        forward(2, 5, 4),
+        backward(9, 20, 1, 4),
+        backward(9, 40, 2, 3),
+    ]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [one.regions for one in trace.steps[0].kernels] == [("right",), ("left",)]
+
+
+def test_regions_that_cannot_be_told_are_not_measured(tmp_path):
+    rows = [
+        annotation("left", 0, 100, tid=1),
+        annotation("right", 0, 100, tid=2),
+        forward(1, 5, 3),
+        forward(2, 5, 3),
+        backward(9, 20, 1, 3),
+    ]
+    profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
+
+    assert profile.kernel_count == 1
+    with pytest.raises(NotMeasured, match="1 event without the field that the selection needs"):
+        profile.kernels.in_region("left")[0]
+    with pytest.raises(NotMeasured):
+        profile.assert_no_kernel("*", region="left")
+    profile.assert_kernel_count(1)
+
+
+def test_a_thread_that_ran_the_forward_runs_its_backward_in_its_own_regions(tmp_path):
+    """Backward on the CPU runs on the calling thread; the region of a bystander is not its own."""
+    rows = [annotation("bystander", 0, 100, tid=2), forward(1, 5, 3), backward(1, 20, 1, 3)]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [one.regions for one in trace.steps[0].kernels] == [()]
+
+
+def test_regions_opened_on_the_autograd_thread_count_as_well(tmp_path):
+    rows = [
+        annotation("train", 0, 100, tid=1),
+        forward(1, 5, 3),
+        op(NODE, 20, 20, tid=9, **{"Sequence number": 3}),
+        annotation("hook", 22, 10, tid=9),
+        launch(24, 1, tid=9),
+    ]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [one.regions for one in trace.steps[0].kernels] == [("train", "hook")]
+
+
+def test_accumulate_grad_follows_the_node_before_it(tmp_path):
+    rows = [
+        annotation("left", 0, 100, tid=1),
+        annotation("right", 0, 100, tid=2),
+        forward(1, 5, 3),
+        forward(2, 5, 4),
+        backward(9, 20, 1, 4),
+        op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 40, 10, tid=9),
+        launch(42, 2, tid=9),
+    ]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [one.regions for one in trace.steps[0].kernels] == [("right",), ("right",)]
+
+
+def test_an_op_that_never_ended_encloses_nothing(tmp_path):
+    rows = [op("aten::never_ended", 0, -1), op("aten::add", 2, 10), launch(4, 1)]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert chain(trace.steps[0].kernels[0]) == "aten::add"
+    assert len(trace.steps[0].ops) == 2
+
+
+def test_order_of_rows_does_not_matter(tmp_path):
+    rows = [
+        step(1, 0, 100),
+        annotation("outer", 1, 90),
+        op("aten::a", 5, 50),
+        op("aten::b", 10, 20),
+        *launch(12, 1),
+        *launch(40, 2),
+        kernel(90, 1),
+    ]
+    there = load_trace(write(tmp_path / "a.json", *rows)).steps[0]
+    back = load_trace(write(tmp_path / "b.json", *reversed(rows))).steps[0]
+
+    for one in (there, back):
+        assert [(k.correlation_id, chain(k), k.regions) for k in one.kernels] == [
+            (1, "aten::a > aten::b", ("outer",)),
+            (1, "aten::a > aten::b", ("outer",)),
+            (2, "aten::a", ("outer",)),
+        ]

@@ -1,0 +1,336 @@
+"""Nothing measured is not zero, class by class: counting rules 3, 6, 7 and 9."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from builders import annotation, call, kernel, launch, memcpy, memset, op, row, step, write
+
+from pytest_kernelprof import NotMeasured, Profile, load_trace
+
+OURS = {"steps": 1, "canary_devices": [0], "no_gpu": None}
+
+
+def canary(correlation=900):
+    return [annotation("pytest_kernelprof::canary", -50, 20), *launch(-45, correlation, gpu_ts=-40)]
+
+
+def profile_of(tmp_path, *rows, **metadata):
+    return Profile(load_trace(write(tmp_path / "trace.json", *rows, **metadata)))
+
+
+def test_a_canary_makes_zero_a_measurement(tmp_path):
+    profile = profile_of(tmp_path, canary(), step(0, 0, 10), pytest_kernelprof=OURS)
+
+    assert (profile.kernel_count, profile.launch_count, profile.op_count) == (0, 0, 0)
+    profile.assert_no_memcpy()
+    assert profile.complete
+
+
+def test_a_canary_that_did_not_arrive_makes_zero_no_measurement(tmp_path):
+    lost = canary()[:-1]
+    profile = profile_of(tmp_path, lost, step(0, 0, 10), pytest_kernelprof=OURS)
+
+    with pytest.raises(NotMeasured, match="the canary kernel on GPU 0 did not arrive") as caught:
+        profile.assert_no_memcpy()
+    assert "permission to read GPU counters" in str(caught.value)
+    with pytest.raises(NotMeasured):
+        assert profile.kernel_count <= 5
+
+
+def test_without_a_context_gpu_numbers_are_not_measured(tmp_path):
+    note = {"steps": 1, "canary_devices": [], "no_gpu": "no GPU context; use device="}
+    profile = profile_of(tmp_path, step(0, 0, 10), op("aten::add", 1, 2), pytest_kernelprof=note)
+
+    profile.assert_op_count("aten::add", 1)
+    for check in (profile.assert_no_host_sync, profile.assert_no_memset, lambda: profile.assert_launch_count(0)):
+        with pytest.raises(NotMeasured, match="no GPU context; use device="):
+            check()
+
+
+def test_what_the_plugin_did_itself_is_nowhere(tmp_path):
+    own = [
+        annotation("pytest_kernelprof::synchronize", 20, 5),
+        call("cudaDeviceSynchronize", 21, 901),
+        call("cudaDeviceSynchronize", 60, 902),
+    ]
+    trace = load_trace(
+        write(tmp_path / "t.json", canary(), op("aten::fill_", -48, 8), step(0, 0, 10), own, pytest_kernelprof=OURS)
+    )
+
+    assert (len(trace.totals.kernels), len(trace.totals.host_syncs), len(trace.totals.ops)) == (0, 0, 0)
+    assert len(trace.outside_steps) == 0
+    assert trace.region_counts == {}
+
+
+def test_any_orphan_in_a_live_recording_is_not_measured(tmp_path):
+    early = kernel(-60, 77)
+    profile = profile_of(tmp_path, early, canary(), step(0, 0, 10), launch(2, 1), pytest_kernelprof=OURS)
+
+    with pytest.raises(NotMeasured, match="1 GPU event without a launch after a synchronisation"):
+        profile.assert_kernel_count(1)
+
+
+def test_fewer_steps_than_were_recorded_is_not_measured(tmp_path):
+    profile = profile_of(tmp_path, canary(), step(0, 0, 10), pytest_kernelprof={**OURS, "steps": 3})
+
+    with pytest.raises(NotMeasured, match="1 of 3 steps are in the recording: another profiler interfered"):
+        profile.assert_no_op("aten::copy_")
+
+
+# Orphans in foreign traces
+
+
+def test_leaked_orphans_are_a_warning_and_in_no_step(tmp_path):
+    profile = profile_of(tmp_path, kernel(1, 99), step(1, 0, 10), launch(2, 1))
+
+    profile.assert_kernel_count(1)
+    assert len(profile.orphans.leaked) == 1
+    assert [warning.code for warning in profile.warnings] == ["leaked"]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [kernel(50, 99), kernel(0, 99), kernel(1, 99, stream=20)],
+    ids=["after-a-joined-event", "without-timestamp", "on-a-stream-without-joined-events"],
+)
+def test_late_orphans_mean_that_launches_are_missing(tmp_path, late):
+    profile = profile_of(tmp_path, step(1, 0, 10), launch(2, 1), late)
+
+    assert len(profile.orphans.late) == 1
+    for check in (lambda: profile.assert_kernel_count(1), profile.assert_no_memcpy, profile.assert_no_memset):
+        with pytest.raises(NotMeasured, match="launches are missing"):
+            check()
+    assert profile.launch_count == 1
+
+
+def test_a_zero_timestamp_never_defines_the_first_event_of_a_stream(tmp_path):
+    rows = [kernel(4, 99), *launch(2, 1, gpu_ts=0), *launch(3, 2, gpu_ts=8)]
+    profile = profile_of(tmp_path, step(1, 0, 10), *rows)
+
+    assert (len(profile.orphans.leaked), len(profile.orphans.late)) == (1, 0)
+    profile.assert_kernel_count(2)
+    with pytest.raises(NotMeasured, match="time not measured"):
+        _ = profile.gpu_time_ns
+
+
+# Launches without events
+
+
+def test_a_lost_kernel_makes_kernels_not_measured_and_nothing_else(tmp_path):
+    rows = [step(1, 0, 10), op("aten::add", 1, 4), call("cudaLaunchKernel", 2, 1), launch(6, 2)]
+    profile = profile_of(tmp_path, *rows)
+
+    with pytest.raises(NotMeasured, match=r"1 call without a GPU event \(cudaLaunchKernel by aten::add\)"):
+        profile.assert_kernel_count(2)
+    profile.assert_no_memcpy()
+    profile.assert_no_memset()
+    profile.assert_launch_count(2)
+
+
+def test_a_certain_failure_beats_not_measured(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 20), call("cudaLaunchKernel", 2, 1), launch(6, 2), launch(8, 3))
+
+    with pytest.raises(AssertionError, match="2 kernels a step, expected at most 1"):
+        profile.assert_kernel_count(at_most=1)
+    with pytest.raises(AssertionError, match="expected none"):
+        profile.assert_no_kernel("*vectorized*")
+    profile.assert_kernel_count(at_least=2)
+    with pytest.raises(NotMeasured):
+        profile.assert_kernel_count(at_least=3)
+    with pytest.raises(NotMeasured):
+        profile.assert_kernel_count(at_most=2)
+
+
+def test_a_lost_launch_is_known_by_its_op(tmp_path):
+    rows = [step(1, 0, 20), op("aten::add", 1, 4), call("cudaLaunchKernel", 2, 1), op("aten::mul", 6, 5), launch(7, 2)]
+    profile = profile_of(tmp_path, *rows)
+
+    profile.assert_kernel_count(1, launched_by="aten::mul")
+    with pytest.raises(NotMeasured):
+        profile.assert_kernel_count(0, launched_by="aten::add")
+
+
+def test_a_lost_step_leaves_the_others_measured(tmp_path):
+    rows = [step(1, 0, 10), step(2, 10, 10), call("cudaLaunchKernel", 2, 1), launch(12, 2)]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    assert [one.complete for one in trace.steps] == [False, True]
+    assert len(trace.steps[1].kernels) == 1
+    assert not trace.complete
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "check"),
+    [
+        ("cudaMemsetAsync", memset, "assert_no_memset"),
+        ("cudaMemcpyAsync", memcpy, "assert_no_memcpy"),
+        ("cuMemcpyDtoHAsync_v2", memcpy, "assert_no_memcpy"),
+    ],
+)
+def test_lost_copies_and_memsets(tmp_path, name, event, check):
+    lost = profile_of(tmp_path, step(1, 0, 10), launch(1, 1), call(name, 2, 2))
+    with pytest.raises(NotMeasured):
+        getattr(lost, check)()
+    lost.assert_kernel_count(1)
+
+    seen = profile_of(tmp_path, step(1, 0, 10), launch(1, 1), call(name, 2, 2), event(4, 2))
+    with pytest.raises(AssertionError):
+        getattr(seen, check)()
+
+
+def test_a_call_of_zero_bytes_rightly_has_no_event(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 10), launch(1, 1), call("hipMemcpyAsync", 2, 2, bytes=0))
+
+    profile.assert_no_memcpy()
+
+
+def test_launches_during_stream_capture_rightly_have_no_event(tmp_path):
+    rows = [
+        step(1, 0, 30),
+        call("cudaStreamBeginCapture", 1, 1),
+        call("cudaLaunchKernel", 2, 2),
+        call("cudaStreamEndCapture", 4, 3),
+        call("cudaGraphLaunch", 6, 4),
+        kernel(8, 4),
+    ]
+    profile = profile_of(tmp_path, *rows)
+
+    profile.assert_kernel_count(1)
+    after = profile_of(tmp_path, *rows, call("cudaLaunchKernel", 20, 5))
+    with pytest.raises(NotMeasured):
+        after.assert_kernel_count(1)
+    elsewhere = profile_of(tmp_path, *rows, call("cudaLaunchKernel", 3, 5, tid=999))
+    with pytest.raises(NotMeasured):
+        elsewhere.assert_kernel_count(1)
+
+
+def test_a_call_named_invalid_counts_as_a_launch_only_with_an_event(tmp_path):
+    rows = [step(1, 0, 20), call("INVALID", 1, 1), call("INVALID", 3, 2), kernel(5, 2), launch(8, 3)]
+    profile = profile_of(tmp_path, *rows)
+
+    profile.assert_kernel_count(2)
+    profile.assert_launch_count(2)
+    profile.assert_launch_count(1, api="INVALID")
+
+
+# Nothing there
+
+
+def test_launches_without_any_gpu_row(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 10), call("cudaLaunchKernel", 1, 1), call("cudaLaunchKernel", 2, 2))
+
+    with pytest.raises(NotMeasured, match="2 kernel launches recorded but no GPU event; look at: .* WSL"):
+        profile.assert_kernel_count(at_most=5)
+    profile.assert_launch_count(2)
+
+
+def test_without_call_rows_launches_and_syncs_are_not_measured(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 10), op("aten::add", 1, 2))
+
+    for check in (lambda: profile.assert_launch_count(0), profile.assert_no_host_sync):
+        with pytest.raises(NotMeasured, match="no runtime or driver call in the trace"):
+            check()
+    profile.assert_op_count("aten::add", 1)
+
+
+def test_rows_of_an_unknown_device_are_never_zero(tmp_path):
+    rows = [step(1, 0, 10), row("mtia_kernel", "fancy", 1, 2, device=0, correlation=4)]
+    with pytest.raises(NotMeasured, match="rows of a device that is not understood: mtia_kernel"):
+        profile_of(tmp_path, *rows).assert_kernel_count(0)
+    with pytest.raises(NotMeasured, match="not understood"):
+        profile_of(tmp_path, *rows, launch(2, 1)).assert_kernel_count(1)
+
+
+def test_work_from_a_thread_without_ops_makes_op_counts_not_measured(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 20), op("aten::add", 1, 4), launch(2, 1), launch(8, 2, tid=55))
+
+    profile.assert_kernel_count(2)
+    with pytest.raises(NotMeasured, match="1 thread launched work without any op"):
+        profile.assert_no_op("aten::copy_")
+
+
+def test_a_step_that_was_cut_is_incomplete(tmp_path):
+    endless = step(2, 10, 10)
+    del endless["dur"]
+    trace = load_trace(write(tmp_path / "t.json", step(1, 0, 10), endless, launch(1, 1), launch(11, 2)))
+
+    assert [one.complete for one in trace.steps] == [True, False]
+    with pytest.raises(NotMeasured, match="ProfilerStep#2 was cut: it never ended"):
+        Profile(trace).assert_kernel_count(1)
+
+
+def test_a_step_that_outlasts_the_recording_is_incomplete(tmp_path):
+    span = row("Trace", "PyTorch Profiler (0)", 0, 15, pid="Spans")
+    trace = load_trace(write(tmp_path / "t.json", span, step(1, 0, 10), step(2, 10, 10), launch(1, 1), launch(11, 2)))
+
+    assert [one.complete for one in trace.steps] == [True, False]
+
+
+def test_an_empty_last_step_is_dropped_with_a_warning(tmp_path):
+    trace = load_trace(write(tmp_path / "t.json", step(1, 0, 10), step(2, 10, 10), launch(1, 1)))
+
+    assert [one.name for one in trace.steps] == ["ProfilerStep#1"]
+    assert [warning.code for warning in trace.warnings] == ["empty_last_step"]
+
+
+def test_the_profilers_own_synchronisation_is_no_host_sync(tmp_path):
+    end = call("cudaDeviceSynchronize", 50, 9)
+    profile = profile_of(tmp_path, launch(1, 1), call("cudaDeviceSynchronize", 20, 8), end)
+    profile.assert_host_sync_count(1)
+
+    inside_op = profile_of(tmp_path, launch(1, 1), op("aten::item", 40, 30), end)
+    inside_op.assert_host_sync_count(1)
+
+    followed = profile_of(tmp_path, launch(1, 1), end, op("aten::add", 60, 2))
+    followed.assert_host_sync_count(1)
+
+
+@pytest.mark.parametrize("name", ["cuda_sync", "overhead"])
+def test_rows_that_repeat_synchronisations_are_none(tmp_path, name):
+    profile = profile_of(tmp_path, launch(1, 1), row(name, "Stream Synchronize", 3, 2, stream=7))
+
+    profile.assert_no_host_sync()
+
+
+def test_everything_unmeasured_raises_however_it_is_read(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 10), op("aten::add", 1, 2))
+    kernels = profile.kernels
+
+    for read in (
+        lambda: len(kernels),
+        lambda: bool(kernels),
+        lambda: list(kernels),
+        lambda: kernels[0],
+        lambda: kernels[:1],
+        lambda: kernels.count,
+        lambda: kernels.duration_ns,
+        lambda: kernels.named("*"),
+        lambda: kernels.matching("."),
+        lambda: kernels.launched_by("aten::add"),
+        lambda: kernels.in_region("x", allow_empty=True),
+        lambda: kernels.on_stream(7),
+        lambda: kernels.where(lambda _: True),
+        lambda: "x" in kernels,
+        lambda: list(reversed(kernels)),
+        lambda: kernels == kernels,
+        lambda: not kernels,
+        lambda: profile.gpu_busy_ns,
+        lambda: profile.memset_count,
+    ):
+        with pytest.raises(NotMeasured):
+            read()
+    assert not issubclass(NotMeasured, AssertionError)
+    assert "not measured" in repr(kernels)
+
+
+def test_nested_and_odd_metadata_do_not_pass_for_ours(tmp_path):
+    for note in ("text", 3, [], {"steps": "three"}):
+        trace = load_trace(write(tmp_path / "t.json", step(1, 0, 10), pytest_kernelprof=note))
+        with pytest.raises(NotMeasured):
+            len(trace.steps[0].kernels)
+
+
+def test_builders_write_json(tmp_path):
+    assert json.loads(write(tmp_path / "t.json", step(1, 0, 10)).read_text())["traceEvents"][0]["name"] == "ProfilerStep#1"
