@@ -423,11 +423,8 @@ def _not_graphed(kernel: Kernel) -> bool:
 
 def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the first failure, else the first that was not measured, else a pass."""
-    for outcome in (Outcome.FAIL, Outcome.NOT_MEASURED):
-        for verdict in verdicts:
-            if verdict.outcome is outcome:
-                return verdict
-    return PASSED
+    order = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.PASS: 2}
+    return min(verdicts, key=lambda verdict: order[verdict.outcome])
 
 
 def slowest_first(events: Sequence[Event]) -> list[Event]:

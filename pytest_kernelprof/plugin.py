@@ -117,6 +117,7 @@ class Run:
         self.compared: str | None = None
         self.rows: list[dict[str, Any]] = []
         self.skipped = 0
+        self.refused: str | None = None
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -142,11 +143,24 @@ class Run:
         """Refuse wrong markers, and skip what needs the flag."""
         problems = dict.fromkeys(problem for item in items for problem in self._marker_problems(item))
         if problems:
-            raise pytest.UsageError("\n".join(problems))
+            self._refuse(items, "\n".join(problems))
         if not self.options.enabled:
             for item in items:
                 if _is_profiled(item):
                     item.add_marker(pytest.mark.skip(reason=NEEDS_FLAG))
+
+    def _refuse(self, items: list[pytest.Item], problems: str) -> None:
+        """Stop the run with a usage error; an xdist worker can only leave that to its controller."""
+        output = getattr(self.config, "workeroutput", None)
+        if output is None:
+            raise pytest.UsageError(problems)
+        output[_PROPERTY] = problems
+        items.clear()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Learn from an xdist worker that its markers are wrong."""
+        self.refused = self.refused or getattr(node, "workeroutput", {}).get(_PROPERTY)
 
     def _marker_problems(self, item: pytest.Item) -> Iterator[str]:
         for marker in item.iter_markers("kernelprof"):
@@ -306,6 +320,8 @@ class Run:
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         yield
+        if self.refused:
+            raise pytest.UsageError(self.refused)
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if controller and terminal is not None:
             if self.shortfall:

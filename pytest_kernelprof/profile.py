@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
 
 from . import checks
-from .checks import Limit, Outcome, Pattern, Reading, Verdict
 from .errors import MisuseError, NotMeasured
 from .model import (
     Call,
@@ -33,8 +32,10 @@ from .report import text
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_NONE = Limit(0, 0)
-_AT_LEAST_ONE = Limit(1, None)
+    from .checks import Pattern, Reading, Verdict
+
+_NONE = checks.Limit(0, 0)
+_AT_LEAST_ONE = checks.Limit(1, None)
 
 
 class Selectors(TypedDict, total=False):
@@ -144,8 +145,8 @@ class Checks:
         if error is None:
             self._raise_all(self._verdicts)
         elif isinstance(error, (AssertionError, NotMeasured)) and self._verdicts:
-            outcome = Outcome.FAIL if isinstance(error, AssertionError) else Outcome.NOT_MEASURED
-            self._raise_all([*self._verdicts, Verdict(outcome, str(error))])
+            outcome = checks.Outcome.FAIL if isinstance(error, AssertionError) else checks.Outcome.NOT_MEASURED
+            self._raise_all([*self._verdicts, checks.Verdict(outcome, str(error))])
 
 
 class Profile:
@@ -266,7 +267,7 @@ class Profile:
     def _set(self, class_name: str) -> EventSet[Any]:
         events: EventSet[Any] = getattr(self.steps[0], class_name)
         verdict = checks.agreement(self._reading(class_name))
-        return events.refusing(text.verdict_text(verdict)) if verdict.outcome is Outcome.FAIL else events
+        return events.refusing(text.verdict_text(verdict)) if verdict.outcome is not checks.Outcome.PASS else events
 
     # Plain numbers
 
@@ -337,7 +338,7 @@ class Profile:
         for events in reading.whole:
             len(events)  # Raises what has to be raised.
         verdict = checks.agreement(reading)
-        if verdict.outcome is Outcome.FAIL:
+        if verdict.outcome is not checks.Outcome.PASS:
             raise AssertionError(self._message(verdict))
         numbers = [len(events.seen) for events in reading.whole]
 
@@ -345,7 +346,7 @@ class Profile:
             found = ", ".join(str(number) for number in dict.fromkeys(numbers))
             noun = checks.plural(reading.noun) if numbers != [1] * len(numbers) else reading.noun
             headline = f"{found} {noun} a step, expected {expected}"
-            return self._message(Verdict(Outcome.FAIL, headline, reading.whole[0].seen))
+            return self._message(checks.Verdict(checks.Outcome.FAIL, headline, reading.whole[0].seen))
 
         return Count(numbers, explain)
 
@@ -499,7 +500,7 @@ class Profile:
         self._judge(
             checks.first_that_decides(
                 [
-                    checks.count(self._reading("kernels"), Limit(1, 1)),
+                    checks.count(self._reading("kernels"), checks.Limit(1, 1)),
                     checks.count(self._reading("memcpys"), _NONE),
                     checks.no_memset(self._reading("memsets"), ignore_library=True),
                 ]
@@ -640,36 +641,36 @@ class Profile:
     ) -> Reading:
         __tracebackhide__ = True
         whole = tuple(part(step) if part else getattr(step, class_name) for step in self.steps)
-        reading = Reading(tuple(step.name for step in self.steps), whole, whole, self.steps_may_differ)
+        reading = checks.Reading(tuple(step.name for step in self.steps), whole, whole, self.steps_may_differ)
         return reading.select(_selection(selectors)) if selectors else reading
 
     def _judge(self, verdict: Verdict) -> None:
+        """Raise unless *verdict* is a pass: whatever else it may be, it must not be green."""
         __tracebackhide__ = True
         collected = _collector.get()
         if collected is not None:
             collected.append(verdict)
-        elif verdict.outcome is Outcome.FAIL:
-            raise AssertionError(self._message(verdict))
-        elif verdict.outcome is Outcome.NOT_MEASURED:
-            raise NotMeasured(self._message(verdict))
+        elif verdict.outcome is not checks.Outcome.PASS:
+            self._raise(verdict)
 
     def _raise_all(self, verdicts: list[Verdict]) -> None:
         __tracebackhide__ = True
-        bad = [verdict for verdict in verdicts if verdict.outcome is not Outcome.PASS]
+        bad = [verdict for verdict in verdicts if verdict.outcome is not checks.Outcome.PASS]
         if len(bad) == 1:
             self._raise(bad[0])
         if bad:
-            failed = any(verdict.outcome is Outcome.FAIL for verdict in bad)
+            unmeasured = all(verdict.outcome is checks.Outcome.NOT_MEASURED for verdict in bad)
             headline = f"{len(bad)} of {len(verdicts)} checks did not pass"
             parts = [text.verdict_text(verdict, verbose=self._verbose) for verdict in bad]
             told = "\n\n".join(f"{number}. {part}" for number, part in enumerate(parts, 1))
-            self._raise(Verdict(Outcome.FAIL if failed else Outcome.NOT_MEASURED, f"{headline}\n\n{told}"))
+            outcome = checks.Outcome.NOT_MEASURED if unmeasured else checks.Outcome.FAIL
+            self._raise(checks.Verdict(outcome, f"{headline}\n\n{told}"))
 
     def _raise(self, verdict: Verdict) -> NoReturn:
         __tracebackhide__ = True
-        if verdict.outcome is Outcome.FAIL:
-            raise AssertionError(self._message(verdict))
-        raise NotMeasured(self._message(verdict))
+        if verdict.outcome is checks.Outcome.NOT_MEASURED:
+            raise NotMeasured(self._message(verdict))
+        raise AssertionError(self._message(verdict))
 
     def _message(self, verdict: Verdict) -> str:
         told = text.verdict_text(verdict, verbose=self._verbose)

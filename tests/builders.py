@@ -34,12 +34,23 @@ def kernel(ts, correlation, dur=2, name=KERNEL, stream=7, device=0, **args):
 
 
 def memcpy(ts, correlation, dur=2, name="Memcpy DtoD (Device -> Device)", stream=7, size=4, **args):
-    return row("gpu_memcpy", name, ts, dur, stream, 0, correlation=correlation, stream=stream, device=0, bytes=size, **args)
+    return row(
+        "gpu_memcpy", name, ts, dur, stream, 0, correlation=correlation, stream=stream, device=0, bytes=size, **args
+    )
 
 
 def memset(ts, correlation, dur=1, stream=7, size=4):
     return row(
-        "gpu_memset", "Memset (Device)", ts, dur, stream, 0, correlation=correlation, stream=stream, device=0, bytes=size
+        "gpu_memset",
+        "Memset (Device)",
+        ts,
+        dur,
+        stream,
+        0,
+        correlation=correlation,
+        stream=stream,
+        device=0,
+        bytes=size,
     )
 
 

@@ -7,8 +7,9 @@ import importlib.util
 import pytest
 
 if importlib.util.find_spec("torch") is not None:
-    # pytester forgets modules that an inner run imports, and torch cannot be imported twice.
-    import torch  # noqa: F401
+    # pytester forgets modules that an inner run imports, and torch cannot be imported twice; its
+    # profiler imports the compiler when it first starts.
+    import torch._dynamo  # noqa: F401
 
 pytest_plugins = ["pytester"]
 

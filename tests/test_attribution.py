@@ -95,7 +95,10 @@ def test_graph_replay_has_one_launch_and_no_ops():
 def test_compiled_code_shows_its_region_graph_and_triton_kernel():
     profile = profile_of("misc_compiled_naive")
 
-    outer = ["Torch-Compiled Region: 0/0", "## Call CompiledFxGraph fhsxt4cvygyfp7ic7wcaw2hzxra27birkzpkkq3h2hcp5qpfqm2x ##"]
+    outer = [
+        "Torch-Compiled Region: 0/0",
+        "## Call CompiledFxGraph fhsxt4cvygyfp7ic7wcaw2hzxra27birkzpkkq3h2hcp5qpfqm2x ##",
+    ]
     assert [kernel.chain[0].name for kernel in profile.kernels] == [outer[0]] * 3
     assert [kernel.chain[-1].name.split("_fused")[0] for kernel in profile.kernels] == [
         "aten::bmm",

@@ -21,9 +21,7 @@ def independent_counts(path):
     """Return counts by step and of the whole file; a GPU row belongs to the step of its launch."""
     with gzip.open(path) as file:
         rows = [row for row in json.load(file, parse_float=Decimal)["traceEvents"] if row.get("ph") == "X"]
-    launched = {
-        row["args"]["correlation"]: row["ts"] for row in rows if row["cat"] in ("cuda_runtime", "cuda_driver")
-    }
+    launched = {row["args"]["correlation"]: row["ts"] for row in rows if row["cat"] in ("cuda_runtime", "cuda_driver")}
     windows = [row for row in rows if row["cat"] == "user_annotation" and row["name"].startswith("ProfilerStep#")]
     zero = {"kernels": 0, "memcpys": 0, "memsets": 0, "time": 0}
     total, steps = collections.Counter(zero), {row["name"]: collections.Counter(zero) for row in windows}

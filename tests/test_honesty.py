@@ -333,4 +333,6 @@ def test_nested_and_odd_metadata_do_not_pass_for_ours(tmp_path):
 
 
 def test_builders_write_json(tmp_path):
-    assert json.loads(write(tmp_path / "t.json", step(1, 0, 10)).read_text())["traceEvents"][0]["name"] == "ProfilerStep#1"
+    assert (
+        json.loads(write(tmp_path / "t.json", step(1, 0, 10)).read_text())["traceEvents"][0]["name"] == "ProfilerStep#1"
+    )

@@ -34,9 +34,7 @@ def test_filters_return_new_sets_and_remember(profile):
 
     assert len(gemms) == 2
     assert len(profile.kernels) == 5
-    assert repr(gemms) == (
-        "<2 kernels, named 'nvjet_*', launched by 'aten::matmul', stream 7, region 'attn_fwd'>"
-    )
+    assert repr(gemms) == ("<2 kernels, named 'nvjet_*', launched by 'aten::matmul', stream 7, region 'attn_fwd'>")
 
 
 def test_names_match_whole_or_without_decoration(profile):
@@ -57,7 +55,10 @@ def test_launches_and_all_calls(profile):
     ("select", "message"),
     [
         (lambda kernels: kernels.launched_by("aten::matmull"), "the closest: aten::matmul"),
-        (lambda kernels: kernels.in_region("attn"), "region='attn' does not occur in the profile; the closest: attn_fwd"),
+        (
+            lambda kernels: kernels.in_region("attn"),
+            "region='attn' does not occur in the profile; the closest: attn_fwd",
+        ),
         (lambda kernels: kernels.on_stream(8), "stream=8 does not occur in the profile; the closest: 7"),
         (lambda kernels: kernels.named("nvjet", allow_empty=False), "nvjet"),
     ],

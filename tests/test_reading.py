@@ -76,7 +76,9 @@ def test_a_top_level_array_is_a_trace(tmp_path):
 def test_metadata_may_follow_the_events(tmp_path):
     path = tmp_path / "t.json"
     device = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0}
-    path.write_text(json.dumps({"traceEvents": launch(1, 1), "deviceProperties": [device], "distributedInfo": {"rank": 3}}))
+    path.write_text(
+        json.dumps({"traceEvents": launch(1, 1), "deviceProperties": [device], "distributedInfo": {"rank": 3}})
+    )
 
     where = load_trace(path).environment
 

@@ -38,7 +38,7 @@ def base_name(name: str) -> str:
         elif not open_brackets:
             kept.append(piece)
     bare = "".join(kept).strip()
-    return name if open_brackets or not bare else _without_return_type(bare)
+    return name if open_brackets or not bare or bare == name else _without_return_type(bare, name)
 
 
 def _close(open_brackets: list[str], closing: str) -> bool:
@@ -54,10 +54,10 @@ def _close(open_brackets: list[str], closing: str) -> bool:
     return bool(open_brackets and open_brackets.pop())
 
 
-def _without_return_type(bare: str) -> str:
-    protected = bare.replace("(anonymous namespace)", "(anonymous\0namespace)")
-    last = protected.rsplit(" ", 1)[-1] if protected.startswith(("void ", "static ", "auto ")) else protected
-    return last.replace("\0", " ")
+def _without_return_type(bare: str, name: str) -> str:
+    if "<" not in name and " (" in name.replace("(anonymous namespace)", ""):
+        return bare  # ``Memcpy DtoD (Device -> Device)``: words, not a signature.
+    return bare.replace("(anonymous namespace)", "(anonymous\0namespace)").rsplit(" ", 1)[-1].replace("\0", " ")
 
 
 def matches(pattern: str, name: str) -> bool:

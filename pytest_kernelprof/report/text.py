@@ -14,6 +14,7 @@ from ..units import format_bytes, format_ns
 ROW_LIMIT = 8
 _NAME_WIDTH = 56
 _CHAIN_WIDTH = 72
+_TEST_WIDTH = 64
 
 
 def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
@@ -187,7 +188,7 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
 
     cells = [
         [
-            row["test"] if row["profile"] == "1" else f"{row['test']} ({row['profile']})",
+            shorten(row["test"], _TEST_WIDTH) + ("" if row["profile"] == "1" else f" ({shorten(row['profile'], 16)})"),
             shown(row["kernels"]),
             shown(row["memcpys"]),
             shown(row["host_syncs"]),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernelprof(device="cuda")
 
 
 @pytest.fixture
-def run(pytester, profiled):  # noqa: ARG001 - needs what the marker asks for
+def run(pytester, profiled):
     """Run a test file in a fresh process; using ``profiled`` makes these tests need a GPU as well."""
 
     def run(source, *arguments):
