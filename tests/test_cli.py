@@ -1,0 +1,148 @@
+"""The command line, in processes of its own: no torch, exit codes, one line an error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_kernelprof.cli import main
+
+DATA = Path(__file__).parent / "data/traces_h200"
+
+
+def kernelprof(*arguments):
+    command = [sys.executable, "-m", "pytest_kernelprof", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def shown(name, capsys):
+    assert main(["show", "--format", "json", str(DATA / f"{name}.json.gz")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "kernelprof/summary/1"
+    (trace,) = document["traces"]
+    return trace
+
+
+def test_the_summary_of_naive_attention(capsys):
+    trace = shown("attn_naive", capsys)
+
+    assert trace["complete"] is True
+    assert trace["incomplete"] == []
+    assert trace["environment"]["devices"] == ["NVIDIA H200"]
+    assert trace["environment"]["compute_capability"] == "9.0"
+    assert trace["environment"]["rank"] is None
+    assert trace["totals"] == {
+        "kernels": 17,
+        "memcpys": 3,
+        "memsets": 3,
+        "host_syncs": 0,
+        "ops": 117,
+        "orphans": {"leaked": 2, "late": 0},
+        "outside_steps": 0,
+        "gpu_time_ns": 3558950,
+        "gpu_busy_ns": 3558950,
+    }
+    assert trace["steps"][0] == {
+        "name": "ProfilerStep#2",
+        "kernels": 5,
+        "memcpys": 1,
+        "memsets": 1,
+        "host_syncs": 0,
+        "gpu_time_ns": 1065271,
+        "complete": True,
+    }
+    assert trace["regions"] == [{"name": "attn_fwd", "count": 3, "kernels": 15}]
+    assert trace["launches"] == {
+        "cudaLaunchKernel": 9,
+        "cuLaunchKernelEx": 6,
+        "cudaMemcpyAsync": 3,
+        "cudaMemsetAsync": 3,
+    }
+    assert trace["copies"] == [
+        {
+            "kind": "DtoD",
+            "count": 3,
+            "bytes": 805306368,
+            "pageable": False,
+            "launched_by": ["aten::masked_fill", "aten::clone", "aten::copy_"],
+        }
+    ]
+    assert [warning["code"] for warning in trace["warnings"]] == ["leaked"]
+
+
+def test_orphans_have_rows_of_their_own(capsys):
+    rows = shown("attn_naive", capsys)["kernels"]
+
+    assert sum(row["count"] for row in rows) == 17
+    assert [row["count"] for row in rows if row["launched_by"] is None] == [1, 1]
+    (gemm,) = (row for row in rows if row["name"].startswith("nvjet") and row["count"] == 3 and "256x128" in row["name"])
+    assert (gemm["grid"], gemm["block"], gemm["registers_per_thread"]) == ([2, 66, 1], [384, 1, 1], 168)
+    assert gemm["reported_occupancy"] is None  # 0 with more than 48 KiB of shared memory is no measurement.
+    assert gemm["launched_by"] == ["aten::matmul", "aten::bmm"]
+
+
+def test_what_was_not_measured_is_null(capsys):
+    trace = shown("misc_empty_step", capsys)
+
+    totals = trace["totals"]
+    assert [totals[name] for name in ("kernels", "memcpys", "memsets", "gpu_time_ns", "gpu_busy_ns")] == [None] * 5
+    assert (totals["host_syncs"], totals["ops"]) == (0, 0)
+    assert trace["complete"] is False
+    assert any("no GPU event and no canary" in reason for reason in trace["incomplete"])
+    assert [step["kernels"] for step in trace["steps"]] == [None, None, None]
+    assert [step["complete"] for step in trace["steps"]] == [False] * 3
+
+
+def test_launches_outside_ops_have_an_empty_chain(capsys):
+    trace = shown("misc_graph_replay", capsys)
+
+    assert {tuple(row["launched_by"]) for row in trace["kernels"] if row["launched_by"] is not None} == {()}
+
+
+def test_text_shows_steps_and_events():
+    result = kernelprof("show", DATA / "attn_naive.json.gz")
+
+    assert result.returncode == 0
+    assert "NVIDIA H200, compute capability 9.0, CUDA 13.0" in result.stdout
+    assert "DtoD    256.0 MiB  129.1 us  aten::masked_fill > aten::clone > aten::copy_" in result.stdout
+    assert result.stdout.isascii()
+
+
+def test_broken_files_are_one_line_each_and_good_ones_are_shown(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"traceEvents": [')
+    result = kernelprof("show", bad, tmp_path / "missing.json", DATA / "misc_cat.json.gz", "--format", "json")
+
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 2
+    assert "JSON truncated at byte 17" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(json.loads(result.stdout)["traces"]) == 1
+
+
+def test_wrong_calls_exit_with_2():
+    for arguments in ((), ("show",), ("show", "x", "--format", "yaml"), ("dance",)):
+        assert kernelprof(*arguments).returncode == 2
+
+
+def test_the_console_script_is_installed():
+    script = shutil.which("kernelprof", path=str(Path(sys.executable).parent))
+    if script is None:
+        pytest.skip("the package is not installed as a distribution here")
+    result = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("kernelprof ")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    paths = [str(DATA / "attn_sdpa_math.json.gz")] * 40
+    command = f"{sys.executable} -m pytest_kernelprof show {' '.join(paths)} | head -n 1"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+
+    assert "Traceback" not in result.stderr
+    assert "BrokenPipe" not in result.stderr
