@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -121,9 +122,10 @@ class Run:
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    @property
-    def health(self) -> Health:
-        """Whether the GPU still works in this process."""
+    # No properties: when it registers a plugin, pytest 8.0 reads every attribute of it.
+
+    def get_health(self) -> Health:
+        """Return whether the GPU still works in this process."""
         if self._health is None:
             from .capture import Health
 
@@ -197,9 +199,9 @@ class Run:
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
         elif device.is_gpu:
-            capture.check_health(self.health, f"a test before {item.nodeid}")
-            if self.health.lost_in:
-                raise NotMeasured(f"not measured: {self.health.why()}")
+            capture.check_health(self.get_health(), f"a test before {item.nodeid}")
+            if self.get_health().lost_in:
+                raise NotMeasured(f"not measured: {self.get_health().why()}")
             capture.create_context(device)
 
     @pytest.hookimpl(wrapper=True)
@@ -234,6 +236,8 @@ class Run:
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain ``assert profile.kernel_count == 5`` as the assertion methods do."""
+        if "pytest_kernelprof.profile" not in sys.modules:
+            return None  # Nothing was profiled, so neither side can be a count.
         from .profile import Count
 
         if isinstance(left, Count):
@@ -301,9 +305,8 @@ class Run:
         if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2] == f"Skipped: {NEEDS_FLAG}":
             self.skipped += 1
 
-    @property
     def shortfall(self) -> str | None:
-        """What is missing for ``--kernelprof-require``, in one line."""
+        """Return what is missing for ``--kernelprof-require``, in one line."""
         measured = sum(row["measured"] for row in self.rows)
         if measured >= self.options.require:
             return None
@@ -313,26 +316,23 @@ class Run:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Fail a run that measured too little, and end with how many tests were skipped."""
         controller = not hasattr(self.config, "workerinput")
-        if (
-            controller
-            and self.shortfall
-            and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        ):
+        shortfall = self.shortfall()
+        if controller and shortfall and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         yield
         if self.refused:
             raise pytest.UsageError(self.refused)
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if controller and terminal is not None:
-            if self.shortfall:
-                terminal.write_line(self.shortfall, red=True)
+            if shortfall:
+                terminal.write_line(shortfall, red=True)
             if self.skipped:
                 tests = "1 test was skipped" if self.skipped == 1 else f"{self.skipped} tests were skipped"
                 terminal.write_line(f"kernelprof: {tests} ({NEEDS_FLAG})")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show one line a profile."""
-        if self.rows:
+        """Show one line a profile, unless asked to be quiet."""
+        if self.rows and _verbosity(self.config) >= 0:
             from .report.text import summary_table
 
             terminalreporter.section("kernelprof")
@@ -350,6 +350,10 @@ _RUN = pytest.StashKey[Run]()
 def _is_profiled(item: pytest.Item) -> bool:
     names = getattr(item, "fixturenames", ())
     return item.get_closest_marker("kernelprof") is not None or any(name in names for name in FIXTURES)
+
+
+def _verbosity(config: pytest.Config) -> int:
+    return int(config.getoption("verbose", 0))  # Missing under ``-p no:terminal``.
 
 
 def _file_name(owner: str, label: str) -> str:
@@ -391,10 +395,8 @@ def _make(request: pytest.FixtureRequest, owner: str) -> Iterator[Profiled]:
     recorder = Recorder(
         test=owner,
         folder=run.new_folder(),
-        health=run.health,
-        verbose=request.config.get_verbosity() > 0
-        if hasattr(request.config, "get_verbosity")
-        else request.config.option.verbose > 0,
+        health=run.get_health(),
+        verbose=_verbosity(request.config) > 0,
         register=run.registrar(owner),
     )
     yield Profiled(_settings(run, request.node), recorder)

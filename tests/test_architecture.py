@@ -42,8 +42,7 @@ def imports_of(path):
             if node.level == 0:
                 yield node.module
             else:
-                folder = path.parent if path.name != "__init__.py" else path.parent
-                base = folder.relative_to(PACKAGE.parent).parts
+                base = path.parent.relative_to(PACKAGE.parent).parts
                 base = base[: len(base) - node.level + 1]
                 names = [node.module] if node.module else [alias.name for alias in node.names]
                 for name in names:

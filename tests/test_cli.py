@@ -80,7 +80,9 @@ def test_orphans_have_rows_of_their_own(capsys):
 
     assert sum(row["count"] for row in rows) == 17
     assert [row["count"] for row in rows if row["launched_by"] is None] == [1, 1]
-    (gemm,) = (row for row in rows if row["name"].startswith("nvjet") and row["count"] == 3 and "256x128" in row["name"])
+    (gemm,) = (
+        row for row in rows if row["name"].startswith("nvjet") and row["count"] == 3 and "256x128" in row["name"]
+    )
     assert (gemm["grid"], gemm["block"], gemm["registers_per_thread"]) == ([2, 66, 1], [384, 1, 1], 168)
     assert gemm["reported_occupancy"] is None  # 0 with more than 48 KiB of shared memory is no measurement.
     assert gemm["launched_by"] == ["aten::matmul", "aten::bmm"]

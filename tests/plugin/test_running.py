@@ -269,8 +269,10 @@ def test_marker_mistakes_stop_a_distributed_run_as_well(pytester):
 
 def test_quiet_runs_work(pytester):
     pytester.makepyfile(GUARDS)
-    pytester.runpytest_subprocess("--kernelprof", "-q").assert_outcomes(passed=3)
-    pytester.runpytest_subprocess("--kernelprof", "-p", "no:terminal")
+    quiet = pytester.runpytest_subprocess("--kernelprof", "-q")
+    quiet.assert_outcomes(passed=3)
+    assert "GPU time" not in quiet.stdout.str()
+    assert pytester.runpytest_subprocess("--kernelprof", "-p", "no:terminal").ret == 0
 
 
 def test_junit_xml_is_written(pytester):
