@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,28 @@ def test_a_profiler_that_delivers_nothing_is_not_measured(run):
     )
     result.stdout.fnmatch_lines(["*NotMeasured: kernels not measured: the canary kernel*"])
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
+
+
+def test_the_example_is_not_measured_either_when_nothing_is_delivered(run, pytestconfig):
+    examples = pytestconfig.rootpath / "examples/attention"
+    nothing = """
+import torch
+
+
+@pytest.fixture(autouse=True)
+def cupti_delivers_nothing(monkeypatch):
+    real = torch.profiler.profile
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities: real(activities=cpu))
+"""
+    Path("in_place.py").write_text((examples / "in_place.py").read_text())
+    Path("conftest.py").write_text((examples / "conftest.py").read_text() + nothing)
+    result = run((examples / "test_in_place.py").read_text(), "-k", "i1 or waits")
+
+    result.assert_outcomes(failed=3)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["E *NotMeasured: memory copies not measured: the canary kernel on GPU 0*"])
+    assert "AssertionError" not in result.stdout.str()
 
 
 def test_a_cpu_test_creates_no_gpu_context(run):
@@ -210,8 +233,6 @@ def test_the_mutant_names_the_copy(run, pytestconfig):
     mutant = source.replace("scores.masked_fill_(", "scores.masked_fill(")
     guard = (pytestconfig.rootpath / "examples/attention/test_in_place.py").read_text()
     conftest = (pytestconfig.rootpath / "examples/attention/conftest.py").read_text()
-
-    from pathlib import Path
 
     Path("in_place.py").write_text(mutant)
     Path("conftest.py").write_text(conftest)

@@ -1,0 +1,102 @@
+"""The examples and the README: guards go red on the mutation they are for, and commands are those of CI."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def copied(pytester):
+    """Copy an example into the folder of an inner run."""
+
+    def copy(name):
+        for path in (ROOT / "examples" / name).glob("*.py"):
+            shutil.copy(path, pytester.path)
+        return pytester
+
+    return copy
+
+
+def mutate(path, old, new):
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.usefixtures("needs_torch")
+def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied):
+    pytester = copied("quickstart")
+    green = pytester.runpytest_subprocess("--kernelprof", "--kernelprof-require=1")
+    green.assert_outcomes(passed=1)
+
+    mutate(pytester.path / "masking.py", "scores.masked_fill_(", "scores.masked_fill(")
+    red = pytester.runpytest_subprocess("--kernelprof")
+
+    red.assert_outcomes(failed=1)
+    assert red.ret == 1
+    red.stdout.fnmatch_lines(
+        [
+            "E       AssertionError: 1 op a step, expected none (named 'aten::copy_')",
+            "E       1        aten::copy_  aten::masked_fill > aten::clone",
+        ]
+    )
+
+
+@pytest.mark.usefixtures("needs_torch")
+def test_the_attention_guards_run_on_a_gpu_or_are_skipped_with_the_reason(copied):
+    import torch
+
+    result = copied("attention").runpytest_subprocess("--kernelprof", "-rs")
+
+    if torch.cuda.is_available() and not torch.version.hip:
+        result.assert_outcomes(passed=7)
+    else:
+        result.assert_outcomes(skipped=7)
+        result.stdout.fnmatch_lines(["SKIPPED*needs cuda: torch * finds * here"])
+
+
+def readme_commands():
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_ci_calls_the_two_commands_of_the_readme_word_for_word():
+    commands = readme_commands()
+    script = (ROOT / ".ci/run").read_text()
+
+    assert len(commands) == 2
+    for command in commands:
+        assert command in script.splitlines()
+
+
+def test_every_assertion_and_option_is_in_the_documentation():
+    from pytest_kernelprof import Profile
+    from pytest_kernelprof.options import OPTIONS
+
+    page = (ROOT / "docs/index.md").read_text()
+
+    for name in dir(Profile):
+        if name.startswith("assert_"):
+            assert f"`{name}(" in page, name
+    for option in OPTIONS:
+        assert f"`{option.flag}" in page
+        assert f"`{option.ini}`" in page
+
+
+def test_the_failure_in_the_readme_is_what_the_package_prints():
+    """The numbers are of one run on an H200; the words are today's, from a recorded trace."""
+    from pytest_kernelprof import Profile, load_trace
+
+    profile = Profile(load_trace(ROOT / "tests/data/traces_h200/attn_naive.json.gz"))
+    with pytest.raises(AssertionError) as caught:
+        profile.assert_no_memcpy()
+
+    told = f"AssertionError: {caught.value}".replace("129.1 us", "127.1 us")
+    printed = [f"E       {line}".rstrip() for line in told.splitlines()]
+    assert "\n".join(printed) in (ROOT / "README.md").read_text()
