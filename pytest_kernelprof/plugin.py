@@ -74,7 +74,8 @@ def _ini(config: pytest.Config, name: str) -> Any:
     try:
         return config.getini(name)
     except (TypeError, ValueError) as error:
-        raise MisuseError(str(error)) from None
+        told = str(error)
+        raise MisuseError(told if name in told else f"{name}: {told}") from None
 
 
 def _marker_options(node: pytest.Item | pytest.Collector) -> dict[str, Any]:

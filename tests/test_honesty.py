@@ -39,6 +39,16 @@ def test_a_canary_that_did_not_arrive_makes_zero_no_measurement(tmp_path):
         assert profile.kernel_count <= 5
 
 
+def test_without_the_canarys_call_launches_and_syncs_are_not_measured(tmp_path):
+    rows = [step(0, 0, 10), op("aten::add", 1, 2), call("cudaGetDevice", 3, 1)]
+    profile = profile_of(tmp_path, *rows, pytest_kernelprof=OURS)
+
+    for check in (profile.assert_no_host_sync, lambda: profile.assert_launch_count(0)):
+        with pytest.raises(NotMeasured, match="the call that launches the canary is not in the trace"):
+            check()
+    profile.assert_op_count("aten::add", 1)
+
+
 def test_without_a_context_gpu_numbers_are_not_measured(tmp_path):
     note = {"steps": 1, "canary_devices": [], "no_gpu": "no GPU context; use device="}
     profile = profile_of(tmp_path, step(0, 0, 10), op("aten::add", 1, 2), pytest_kernelprof=note)

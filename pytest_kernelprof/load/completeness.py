@@ -36,6 +36,8 @@ def unobserved(rows: Sorted, joined: Joined, recording: Recording | None) -> Rea
         _add(reasons, _GPU_CLASSES, nothing)
     if recording and recording.no_gpu:
         _add(reasons, _API_CLASSES, recording.no_gpu)
+    elif recording and not joined.canary_called:
+        _add(reasons, _API_CLASSES, f"the call that launches the canary is not in the trace; {_DELIVERY}")
     elif not rows.calls:
         _add(reasons, _API_CLASSES, "no runtime or driver call in the trace")
     if not rows.ops and not rows.annotations and not rows.steps:

@@ -28,6 +28,7 @@ class Joined:
         orphans: Those without a launch.
         lost: Calls that should have left a GPU event and have none.
         canary_devices: GPUs whose canary arrived.
+        canary_called: The call that launched a canary is in the recording.
     """
 
     calls: list[Call]
@@ -36,6 +37,7 @@ class Joined:
     orphans: Orphans
     lost: set[Call]
     canary_devices: set[int | None]
+    canary_called: bool
 
 
 def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
@@ -75,6 +77,7 @@ def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
         orphans=_orphans(events),
         lost=lost,
         canary_devices={e.device for e in events if isinstance(e, Kernel) and e.launch and own.get(e.launch) == CANARY},
+        canary_called=any(name == CANARY for name in own.values()),
     )
 
 
