@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import platform
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from . import __version__
 from .errors import CaptureError
-from .load.own import CANARY, METADATA_KEY, STEP_PREFIX, SYNCHRONIZE
+from .functions import function_name, refuse_unfinished, refuse_unprofilable
+from .load.own import CANARY, METADATA_KEY, NO_CONTEXT, STEP_PREFIX, SYNCHRONIZE
 from .load.recording import Recording
 from .options import DeviceRequirement, Settings
-
-NO_CONTEXT = "no GPU context; use device="
 
 
 @dataclass(slots=True)
@@ -138,47 +137,6 @@ def check_health(health: Health, where: str) -> None:
         health.lost_in = where
 
 
-# Functions
-
-
-def refuse_unprofilable(function: Callable[..., Any]) -> None:
-    """Refuse what a call only starts: coroutine and generator functions run nothing by themselves.
-
-    Raises:
-        CaptureError: *function* is one of them, or cannot be called.
-    """
-    if not callable(function):
-        raise CaptureError(f"profiled({function!r}): not callable; pass the function and its arguments, not its result")
-    inner: Any = function
-    while isinstance(inner, partial):
-        inner = inner.func
-    if not inspect.isroutine(inner) and not inspect.isclass(inner):
-        inner = type(inner).__call__
-    for kind, test in (
-        ("a coroutine function", inspect.iscoroutinefunction),
-        ("an async generator function", inspect.isasyncgenfunction),
-        ("a generator function", inspect.isgeneratorfunction),
-    ):
-        if test(inner):
-            raise CaptureError(f"{_name(function)} is {kind}: calling it runs nothing; profile a function that runs it")
-
-
-def _refuse_unfinished(function: Callable[..., Any], result: Any) -> None:
-    if inspect.iscoroutine(result):
-        result.close()
-    elif not (inspect.isgenerator(result) or inspect.isasyncgen(result)):
-        return
-    raise CaptureError(
-        f"{_name(function)} returned a {type(result).__name__}: calling it ran nothing; profile a function that runs it"
-    )
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return str(
-        getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
-    )
-
-
 class _Calls:
     """Calls the function, counting, so that a failure can say in which call it came."""
 
@@ -203,9 +161,9 @@ class _Calls:
 
     def run(self) -> Any:
         """Make the next call and return its result."""
-        with self._explained(_name(self.function)):
+        with self._explained(function_name(self.function)):
             result = self.function(*self.args, **self.kwargs)
-        _refuse_unfinished(self.function, result)
+        refuse_unfinished(self.function, result)
         return result
 
     @contextmanager
@@ -264,14 +222,20 @@ def profile_calls(
         for _ in range(settings.warmup):
             calls.prepare()
             result = calls.run()
-        session = _Session(torch, settings, health, steps=settings.steps)
+        subject = {
+            "function": function_name(function),
+            "warmup": settings.warmup,
+            "setup": settings.setup is not None,
+            "test": test,
+        }
+        session = _Session(torch, settings, health, steps=settings.steps, subject=subject)
         with session:
             for number in range(settings.steps):
                 calls.prepare()
                 session.synchronize()
                 with session.step(number):
                     result = calls.run()
-                session.check_alone(f"{_name(function)} (call {calls.number} of {calls.total})")
+                session.check_alone(f"{function_name(function)} (call {calls.number} of {calls.total})")
                 session.synchronize()
         session.export(path)
     return result
@@ -291,7 +255,8 @@ class BlockCapture:
     def __enter__(self) -> None:
         _refuse_other_profiler(self._torch)
         with _noticing_loss(self._health, self._test):
-            self._session = _Session(self._torch, self._settings, self._health, steps=1)
+            subject = {"test": self._test}
+            self._session = _Session(self._torch, self._settings, self._health, steps=1, subject=subject)
             self._session.__enter__()
             self._session.synchronize()
         self._step = self._session.step(0)
@@ -345,9 +310,11 @@ def _noticing_loss(health: Health, test: str, error: BaseException | None = None
 class _Session:
     """One recording: profiler, canary, synchronisation, steps."""
 
-    def __init__(self, torch: Any, settings: Settings, health: Health, *, steps: int) -> None:
+    def __init__(self, torch: Any, settings: Settings, health: Health, *, steps: int, subject: dict[str, Any]) -> None:
         self.torch = torch
         self.steps = steps
+        self.subject = subject
+        self.allocator: list[dict[str, int]] = []
         self.accelerators = [] if health.lost_in else _with_context(torch)
         kinds = {"cuda" if name == "rocm" else name for name in settings.activities or ("cpu", "cuda", "xpu")}
         watched = [one for one in self.accelerators if one.kind in kinds]
@@ -367,7 +334,7 @@ class _Session:
             self.no_gpu = "this build of torch cannot record GPU events"
             wanted = [activity.CPU]
             self.watched = []
-        self.profiler = torch.profiler.profile(activities=wanted)
+        self.profiler = torch.profiler.profile(activities=wanted, **_all_threads())
 
     def __enter__(self) -> None:
         # Everything launched so far must be over: it would leak into the recording.
@@ -375,7 +342,6 @@ class _Session:
         with _quiet():
             self.profiler.start()
         try:
-            self.profiler.add_metadata_json(METADATA_KEY, self._note().to_json())
             self._launch_canaries()
         except BaseException:
             self._abandon()
@@ -388,6 +354,7 @@ class _Session:
             self._abandon()
             return
         with _quiet():
+            self.profiler.add_metadata_json(METADATA_KEY, self._note().to_json())
             self.profiler.stop()
 
     def _abandon(self) -> None:
@@ -412,9 +379,25 @@ class _Session:
             with self.torch.profiler.record_function(SYNCHRONIZE):
                 synchronize(self.torch, self.accelerators)
 
-    def step(self, number: int) -> Any:
-        """Return the context manager that marks a step in the trace."""
-        return self.torch.profiler.record_function(f"{STEP_PREFIX}{number}")
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """Mark a step in the trace; note what the allocator did in it, outside its window."""
+        devices = [one.index for one in self.watched if one.kind == "cuda"]
+        before = {index: _allocator(self.torch, index, reset=True) for index in devices}
+        with self.torch.profiler.record_function(f"{STEP_PREFIX}{number}"):
+            yield
+        for index in devices:
+            start, end = before[index], _allocator(self.torch, index)
+            if start is not None and end is not None:
+                self.allocator.append(
+                    {
+                        "step": number,
+                        "device": index,
+                        "peak_bytes": end["peak"] - start["current"],
+                        "allocated_bytes": end["allocated"] - start["allocated"],
+                        "driver_allocations": end["driver"] - start["driver"],
+                    }
+                )
 
     def check_alone(self, where: str) -> None:
         """Refuse to go on if another profiler was started inside: it took the events of ours.
@@ -436,6 +419,11 @@ class _Session:
             steps=self.steps,
             canary_devices=tuple(one.index for one in self.watched),
             no_gpu=self.no_gpu,
+            **self.subject,
+            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            device=_device_name(torch, self.watched),
+            driver=_driver_version() if self.watched else None,
+            allocator=tuple(self.allocator),
             torch=str(torch.__version__),
             cuda=torch.version.cuda,
             rocm=torch.version.hip,
@@ -443,6 +431,45 @@ class _Session:
             python=platform.python_version(),
             plugin=__version__,
         )
+
+
+def _allocator(torch: Any, index: int, *, reset: bool = False) -> dict[str, int] | None:
+    """Return what the caching allocator says of a device; ``None`` if it keeps no statistics."""
+    try:
+        if reset:
+            torch.cuda.reset_peak_memory_stats(index)
+        figures = torch.cuda.memory_stats_as_nested_dict(index)
+        size = figures["allocated_bytes"]["all"]
+        return {**{key: size[key] for key in ("current", "peak", "allocated")}, "driver": figures["num_device_alloc"]}
+    except (KeyError, RuntimeError):
+        return None
+
+
+def _all_threads() -> dict[str, Any]:
+    """Return what makes torch record the operators of all threads, where it can.
+
+    By default it sees those of the thread that starts the profiler, and of autograd's.
+    """
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+
+        return {"experimental_config": _ExperimentalConfig(profile_all_threads=True)}
+    except (ImportError, TypeError):
+        return {}
+
+
+def _device_name(torch: Any, watched: list[_Accelerator]) -> str | None:
+    return str(getattr(torch, watched[0].kind).get_device_name(watched[0].index)) if watched else None
+
+
+def _driver_version() -> str | None:
+    """Return the version of the NVIDIA driver, which no API of torch tells."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", text)
+    return found[1] if found else None
 
 
 @contextmanager

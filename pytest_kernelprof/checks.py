@@ -10,14 +10,16 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from types import EllipsisType
 from typing import Any
 
 from .errors import MisuseError
-from .model import Call, Event, EventSet, GpuEvent, Kernel, Memcpy, Memset, Op, Selection
-from .names import kernel_library, matches
-from .units import counted, format_bytes, parse_bytes
+from .load.calls import CallKind, call_kind
+from .model import Event, EventSet, Kernel, Memcpy, Memset, Selection
+from .names import glob, kernel_library, matches
+from .units import counted, format_bytes, parse_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
 _GRAPH_LAUNCH = "GraphLaunch"
@@ -93,6 +95,38 @@ class Limit:
     def holds(self, low: int, *, exact: bool) -> bool:
         """Return whether every true number of at least *low* (exactly, if *exact*) is within."""
         return low >= self.low and (self.high is None or (exact and low <= self.high))
+
+
+def pattern_of(check: str, pattern: Any) -> str:
+    """Return the pattern that an assertion counts or forbids.
+
+    Raises:
+        MisuseError: It is no text, or empty.
+    """
+    if not isinstance(pattern, str) or not pattern:
+        raise MisuseError(f"{check}({pattern!r}) is no pattern; accepted: text that is not empty")
+    return pattern
+
+
+def api_of(check: str, api: Any) -> str:
+    """Return the pattern for a call that an assertion counts.
+
+    Raises:
+        MisuseError: It is no pattern, or the name of no call that launches, copies or sets.
+    """
+    name = pattern_of(check, api)
+    if not set("*?") & set(name) and name != "INVALID" and call_kind(name) is CallKind.OTHER:
+        close = get_close_matches(name, _KNOWN_CALLS, n=1, cutoff=0.0)
+        raise MisuseError(f"{check}(api={api!r}) launches, copies or sets nothing; the closest: {close[0]}")
+    return name
+
+
+_KNOWN_CALLS = (
+    *("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "cudaGraphLaunch"),
+    *("cuLaunchKernel", "cuLaunchKernelEx", "cudaMemcpyAsync", "cudaMemcpy", "cudaMemsetAsync", "cudaMemset"),
+    *("hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch", "hipMemcpyAsync"),
+    *("hipMemcpyWithStream", "hipMemsetAsync", "urEnqueueKernelLaunch"),
+)
 
 
 def limit(
@@ -216,17 +250,12 @@ def _bytes(events: EventSet[Memcpy]) -> tuple[int, bool]:
 
 def count(reading: Reading, allowed: Limit) -> Verdict:
     """Check how many events each step has."""
-    return _measure(reading, allowed, _events, lambda number: counted(number, reading.noun, plural(reading.noun)))
+    return _measure(reading, allowed, _events, lambda number: counted(number, reading.noun))
 
 
 def copied_bytes(reading: Reading, allowed: Limit) -> Verdict:
     """Check how many bytes each step copies."""
     return _measure(reading, allowed, _bytes, lambda number: f"{format_bytes(number)} copied")
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun for events."""
-    return {"memory copy": "memory copies", "launch": "launches"}.get(noun, noun + "s")
 
 
 def _measure(
@@ -246,9 +275,12 @@ def _measure(
                 evidence,
                 () if reading.may_differ else disagreement(reading),
             )
-    if all(allowed.holds(low, exact=exact) for low, exact in measured):
-        return agreement(reading)
-    return not_measured(reading, expected)
+    if not all(allowed.holds(low, exact=exact) for low, exact in measured):
+        return not_measured(reading, expected)
+    if len(reading.steps) > 1 and not reading.may_differ and any(events.why_not_measured for events in reading.whole):
+        # The limit holds for certain, but that the steps agree does not.
+        return not_measured(reading, expected)
+    return agreement(reading)
 
 
 def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str], position: int) -> str:
@@ -259,7 +291,7 @@ def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str]
 
 def not_measured(reading: Reading, expected: str) -> Verdict:
     """Return the verdict that the reading does not allow one."""
-    whys = [events.why_not_measured for events in reading.chosen if events.why_not_measured]
+    whys = [events.why_not_measured for events in (*reading.chosen, *reading.whole) if events.why_not_measured]
     why = whys[0] if whys else "a field that the check needs is missing from the trace"
     return Verdict(Outcome.NOT_MEASURED, f"{plural(reading.noun)} not measured: {why}; {expected}")
 
@@ -272,7 +304,7 @@ def agreement(reading: Reading) -> Verdict:
     numbers = [len(events.seen) for events in reading.whole]
     told = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {plural(reading.noun)}"
     if len(set(numbers)) == 1:
-        told = f"each {counted(numbers[0], reading.noun, plural(reading.noun))}, but not the same"
+        told = f"each {counted(numbers[0], reading.noun)}, but not the same"
     headline = f"steps disagree: {told}, expected all alike (steps_may_differ=True accepts it)"
     return Verdict(Outcome.FAIL, headline, (), changes)
 
@@ -343,22 +375,31 @@ def _furthest_match(patterns: Sequence[Pattern], names: Sequence[str]) -> int | 
 
 
 def no_memset(reading: Reading, *, ignore_library: bool) -> Verdict:
-    """Check that no step sets memory, apart from what cuBLAS and cuDNN do for themselves."""
+    """Check that no step sets memory, apart from what cuBLAS and cuDNN do for themselves.
+
+    Raises:
+        MisuseError: *ignore_library* is no truth value.
+    """
+    if not isinstance(ignore_library, bool):
+        raise MisuseError(f"ignore_library={ignore_library!r} is no truth value; accepted: True or False")
     if ignore_library:
-        reading = reading.narrowed(lambda memset: not is_library_memset(memset), "library Memsets ignored")
+        reading = reading.narrowed(_no_library_memset, "library Memsets ignored")
     return count(reading, Limit(0, 0))
 
 
-def is_library_memset(memset: Memset) -> bool:
-    """Return whether cuBLAS or cuDNN set these bytes: 4 of them, right before its own kernel.
+def _no_library_memset(memset: Memset) -> bool | None:
+    """Judge whether somebody else than cuBLAS or cuDNN set these bytes.
 
-    ATen's reductions set 4, 32 and 128 bytes too, before kernels of their own.
+    They set 4, right before a kernel of their own. ATen's reductions set 4, 32 and 128 bytes too,
+    before kernels of theirs.
     """
-    return (
-        memset.size_bytes == _LIBRARY_MEMSET_BYTES
-        and memset.next_kernel is not None
-        and kernel_library(memset.next_kernel) is not None
-    )
+    if memset.size_bytes is None:
+        return None
+    if memset.size_bytes != _LIBRARY_MEMSET_BYTES:
+        return True
+    if not memset.next_known:
+        return None
+    return memset.next_kernel is None or kernel_library(memset.next_kernel) is None
 
 
 def copies_of(reading: Reading, kind: str | None, pageable: bool | None) -> Reading:
@@ -385,21 +426,18 @@ def without_allowed(reading: Reading, allow: Sequence[str]) -> Reading:
     Raises:
         MisuseError: *allow* is no list of patterns.
     """
-    if isinstance(allow, str) or not all(isinstance(pattern, str) and pattern for pattern in allow):
+    if not isinstance(allow, (list, tuple)) or not all(isinstance(pattern, str) and pattern for pattern in allow):
         raise MisuseError(f"allow={allow!r} is no list of patterns; accepted: names of ops, regions or calls")
     if not allow:
         return reading
 
     def judge(event: Any) -> bool | None:
-        if any(matches(pattern, name) for pattern in allow for name in _names_of(event)):
+        places = (*(op.name for op in event.chain), *event.regions)
+        if any(matches(pattern, event.name) or any(glob(pattern, place) for place in places) for pattern in allow):
             return False
         return True if event.regions_known else None
 
     return reading.narrowed(judge, f"allowed: {', '.join(allow)}")
-
-
-def _names_of(event: Op | Call | GpuEvent) -> list[str]:
-    return [event.name, *(op.name for op in event.chain), *event.regions]
 
 
 def graphed(reading: Reading, allow: Sequence[str]) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 if every file could be read, else 2.
     """
     options = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal cannot show must not stop the rest.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     traces, readable = _load(options.traces)
     try:
         print(_rendered(traces, options.format), flush=True)  # noqa: T201 - this is the output

@@ -26,6 +26,10 @@ class CaptureError(KernelprofError):
     """A function could not be profiled."""
 
 
+class ReplayError(KernelprofError):
+    """A recording is missing, or must not be replayed; the message gives reason and command."""
+
+
 class MisuseError(KernelprofError, ValueError):
     """An argument breaks a rule; the message gives the accepted form."""
 

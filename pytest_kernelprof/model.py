@@ -15,13 +15,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
 from .errors import MisuseError, NotMeasured, SelectorError
-from .names import matches
-from .units import counted
+from .names import glob, matches
+from .units import counted, plural
 
 Thread = tuple[int | str, int | str]
 """Process and thread id, as the trace has them."""
@@ -150,10 +150,12 @@ class Memset(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
     Attributes:
         size_bytes: Bytes set.
         next_kernel: The kernel that follows on the same stream with no other event between.
+        next_known: Whether the trace tells what follows.
     """
 
     size_bytes: int | None = None
     next_kernel: str | None = None
+    next_known: bool = True
 
 
 Event = Op | Call | GpuEvent
@@ -163,11 +165,21 @@ T_co = TypeVar("T_co", bound=Event, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Every op, region and stream that occurs in a profile: what a selector may name."""
+    """Every op, region and stream that occurs in a profile: what a selector may name.
+
+    Attributes:
+        ops: Names of ops.
+        regions: Names of regions.
+        streams: Stream ids.
+        unplaced_ops: Ops of which some lack a start or an end: what they enclose is unknown.
+        unplaced_regions: Regions of which some do.
+    """
 
     ops: frozenset[str] = frozenset()
     regions: frozenset[str] = frozenset()
     streams: frozenset[int] = frozenset()
+    unplaced_ops: frozenset[str] = frozenset()
+    unplaced_regions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +212,8 @@ class Selection:
                 re.compile(self.matching)
             except re.error as error:
                 raise MisuseError(f"matching={self.matching!r} is no regular expression: {error}") from error
+        if not isinstance(self.allow_empty, bool):
+            raise MisuseError(f"allow_empty={self.allow_empty!r} is no truth value; accepted: True or False")
         if self.stream is not None and (isinstance(self.stream, bool) or not isinstance(self.stream, int)):
             raise MisuseError(f"stream={self.stream!r} is no stream id; accepted: an int")
 
@@ -246,6 +260,10 @@ class Unknown:
         return "; ".join(told) or None
 
 
+Refuse = Callable[[tuple["EventSet[Any]", ...]], "str | None"]
+"""Returns why the sets of several steps must not be read as one, or ``None`` if they agree."""
+
+
 class EventSet(Sequence[T_co], Generic[T_co]):
     """Events of one class, in the order of their launches.
 
@@ -258,7 +276,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         chosen_by: How the set was narrowed, in words.
     """
 
-    __slots__ = ("_events", "_refusal", "_vocabulary", "chosen_by", "noun", "unknown")
+    __slots__ = ("_events", "_peers", "_refuse", "_vocabulary", "chosen_by", "noun", "unknown")
 
     def __init__(
         self,
@@ -268,7 +286,8 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         unknown: Unknown | None = None,
         vocabulary: Vocabulary | None = None,
         chosen_by: tuple[str, ...] = (),
-        refusal: str | None = None,
+        peers: tuple[EventSet[T_co], ...] = (),
+        refuse: Refuse | None = None,
     ) -> None:
         """Make a set.
 
@@ -278,11 +297,13 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             unknown: What is missing.
             vocabulary: The names that a selector may use; ``None`` takes any.
             chosen_by: How the set was narrowed, in words.
-            refusal: Text of the `AssertionError` that every reading raises, if any.
+            peers: The same set of the other steps, with which this one must agree.
+            refuse: Returns the text of the `AssertionError` that reading raises if they do not.
         """
         self._events = tuple(events)
         self._vocabulary = vocabulary
-        self._refusal = refusal
+        self._peers = peers
+        self._refuse = refuse
         self.noun = noun
         self.unknown = unknown or Unknown()
         self.chosen_by = chosen_by
@@ -299,11 +320,13 @@ class EventSet(Sequence[T_co], Generic[T_co]):
 
     def _read(self) -> tuple[T_co, ...]:
         __tracebackhide__ = True
-        why = self.why_not_measured
-        if why:
-            raise NotMeasured(f"{self.noun}s not measured: {why}")
-        if self._refusal:
-            raise AssertionError(self._refusal)
+        for events in (self, *self._peers):
+            why = events.why_not_measured
+            if why:
+                raise NotMeasured(f"{plural(self.noun)} not measured: {why}")
+        refusal = self._refuse((self, *self._peers)) if self._refuse else None
+        if refusal:
+            raise AssertionError(refusal)
         return self._events
 
     def __len__(self) -> int:
@@ -334,21 +357,22 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         events = self._read()
         if isinstance(index, slice):
-            return self._with(events[index], self.unknown, f"[{index.start}:{index.stop}:{index.step}]")
+            return self._alone(events[index])
         return events[index]
 
     def __eq__(self, other: object) -> bool:
         __tracebackhide__ = True
-        if not isinstance(other, EventSet):
-            return NotImplemented
-        return self._read() == other._read()
+        events = self._read()
+        if isinstance(other, EventSet):
+            return events == other._read()
+        return list(events) == other if isinstance(other, list) else events == other
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         chosen = "".join(f", {words}" for words in self.chosen_by)
         if self.why_not_measured:
-            return f"<{self.noun}s not measured{chosen}>"
+            return f"<{plural(self.noun)} not measured{chosen}>"
         return f"<{counted(len(self._events), self.noun)}{chosen}>"
 
     @property
@@ -424,15 +448,18 @@ class EventSet(Sequence[T_co], Generic[T_co]):
     def where(self, predicate: Callable[[T_co], object]) -> EventSet[T_co]:
         """Return the events for which *predicate* is true."""
         __tracebackhide__ = True
-        kept = tuple(event for event in self._read() if predicate(event))
-        return self._with(kept, self.unknown, "where ...")
+        self._read()
+        peers = tuple(peer.where(predicate) for peer in self._peers)
+        kept = tuple(event for event in self._events if predicate(event))
+        return self._with(kept, self.unknown, "where ...", peers)
 
     def _public(self, selection: Selection, *, must_match: bool = False) -> EventSet[T_co]:
         __tracebackhide__ = True
         self._read()
         chosen = self.select(selection)
         if must_match and not chosen.seen:
-            self._nothing(selection.words(), [event.name for event in self._events], selection)
+            wanted = selection.named or selection.matching or ""
+            self._nothing(selection.words(), wanted, [event.name for event in self._events], sure=True)
         return chosen
 
     def select(self, selection: Selection) -> EventSet[T_co]:
@@ -457,30 +484,54 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             elif verdict is None:
                 leftover += 1
         lost = tuple(call for call in self.unknown.lost if _selected_by_place(call, selection) is not False)
-        unknown = replace(self.unknown, lost=lost, leftover=self.unknown.leftover + leftover)
-        return self._with(tuple(sure), unknown, selection.words())
+        unknown = replace(
+            self.unknown,
+            lost=lost,
+            leftover=self.unknown.leftover + leftover,
+            reasons=(*self.unknown.reasons, *self._unplaced(selection)),
+        )
+        peers = tuple(peer.select(selection) for peer in self._peers)
+        return self._with(tuple(sure), unknown, selection.words(), peers)
+
+    def _unplaced(self, selection: Selection) -> Iterator[str]:
+        """Yield why it is unknown what the ops and regions that *selection* names enclose."""
+        vocabulary = self._vocabulary or Vocabulary()
+        for pattern, unplaced in (
+            (selection.launched_by, vocabulary.unplaced_ops),
+            (selection.region, vocabulary.unplaced_regions),
+        ):
+            names = [name for name in sorted(unplaced) if pattern is not None and glob(pattern, name)]
+            if names:
+                yield f"the trace does not tell when {names[0]} began or ended"
 
     def narrowed(self, judge: Callable[[T_co], bool | None], words: str) -> EventSet[T_co]:
         """Return the events that *judge* takes; its ``None`` says that the trace does not tell."""
         verdicts = [(event, judge(event)) for event in self._events]
         leftover = sum(verdict is None for _, verdict in verdicts)
         unknown = replace(self.unknown, leftover=self.unknown.leftover + leftover)
-        return self._with(tuple(event for event, verdict in verdicts if verdict), unknown, words)
+        return self._with(tuple(event for event, verdict in verdicts if verdict), unknown, words, ())
 
-    def _with(self, events: tuple[T_co, ...], unknown: Unknown, words: str) -> EventSet[T_co]:
+    def _with(
+        self, events: tuple[T_co, ...], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]
+    ) -> EventSet[T_co]:
         return type(self)(
             events,
             noun=self.noun,
             unknown=unknown,
             vocabulary=self._vocabulary,
             chosen_by=(*self.chosen_by, words) if words else self.chosen_by,
-            refusal=self._refusal,
+            peers=peers,
+            refuse=self._refuse,
         )
 
-    def refusing(self, refusal: str | None) -> EventSet[T_co]:
-        """Return the same set; every public reading raises `AssertionError` with *refusal*."""
-        chosen = self._with(self._events, self.unknown, "")
-        chosen._refusal = refusal
+    def _alone(self, events: tuple[T_co, ...]) -> EventSet[T_co]:
+        """Return some events of a set that was read: nothing more can be missing from them."""
+        return type(self)(events, noun=self.noun, vocabulary=self._vocabulary, chosen_by=self.chosen_by)
+
+    def agreeing(self, peers: tuple[EventSet[T_co], ...], refuse: Refuse) -> EventSet[T_co]:
+        """Return the same set, which can only be read where it agrees with *peers*."""
+        chosen = self._with(self._events, self.unknown, "", peers)
+        chosen._refuse = refuse
         return chosen
 
     def _check_words(self, selection: Selection) -> None:
@@ -490,21 +541,21 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             return
         for argument, known in (("launched_by", vocabulary.ops), ("region", vocabulary.regions)):
             pattern = getattr(selection, argument)
-            if pattern is not None and not any(matches(pattern, name) for name in known):
-                self._nothing(f"{argument}={pattern!r}", known, selection)
+            if pattern is not None and not any(glob(pattern, name) for name in known):
+                self._nothing(f"{argument}={pattern!r}", pattern, known, sure=bool(known))
         if selection.stream is not None and selection.stream not in vocabulary.streams:
-            self._nothing(f"stream={selection.stream!r}", map(str, sorted(vocabulary.streams)), selection)
+            self._nothing(f"stream={selection.stream!r}", "", map(str, sorted(vocabulary.streams)), sure=False)
 
-    def _nothing(self, asked: str, known: Iterable[str], selection: Selection) -> NoReturn:
+    def _nothing(self, asked: str, wanted: str, known: Iterable[str], *, sure: bool) -> NoReturn:
+        """Raise that *asked* does not occur; unless *sure*, that may be because it was not measured."""
         __tracebackhide__ = True
         names = list(dict.fromkeys(known))
-        wanted = selection.launched_by or selection.region or selection.named or ""
         close = get_close_matches(wanted, names, n=3, cutoff=0.4) or sorted(names)[:3]
         there = f"the closest: {', '.join(close)}" if close else "there is none at all"
         message = f"{asked} does not occur in the profile; {there} (allow_empty=True accepts it)"
         why = self.why_not_measured
-        if why:
-            raise NotMeasured(f"{self.noun}s not measured: {why}; so far {message}")
+        if why and not sure:
+            raise NotMeasured(f"{plural(self.noun)} not measured: {why}; so far {message}")
         raise SelectorError(message)
 
 
@@ -527,17 +578,13 @@ class LaunchSet(EventSet[Call]):
         """The same launches together with the calls that copy or set memory."""
         return self._all_calls if self._all_calls is not None else self
 
-    def refusing(self, refusal: str | None) -> LaunchSet:
-        """Return the same set; every public reading raises `AssertionError` with *refusal*."""
-        return LaunchSet(
-            self._events,
-            all_calls=self.all_calls.refusing(refusal) if self._all_calls is not None else None,
-            noun=self.noun,
-            unknown=self.unknown,
-            vocabulary=self._vocabulary,
-            chosen_by=self.chosen_by,
-            refusal=refusal,
-        )
+    def agreeing(self, peers: tuple[EventSet[Call], ...], refuse: Refuse) -> LaunchSet:
+        """Return the same set, which can only be read where it agrees with *peers*."""
+        chosen = super().agreeing(peers, refuse)
+        assert isinstance(chosen, LaunchSet)
+        others = tuple(peer.all_calls for peer in peers if isinstance(peer, LaunchSet))
+        chosen._all_calls = self.all_calls.agreeing(others, refuse) if self._all_calls is not None else None
+        return chosen
 
     def select(self, selection: Selection) -> LaunchSet:
         """Return the calls that *selection* asks for, measured or not."""
@@ -552,8 +599,10 @@ class LaunchSet(EventSet[Call]):
 
 
 def _selected(event: Event, selection: Selection) -> bool | None:
-    if selection.named is not None and not matches(selection.named, event.name):
-        return False
+    if selection.named is not None:
+        fits = matches if isinstance(event, GpuEvent) else glob
+        if not fits(selection.named, event.name):
+            return False
     if selection.matching is not None and not re.search(selection.matching, event.name):
         return False
     place = _selected_by_place(event, selection)
@@ -567,9 +616,9 @@ def _selected(event: Event, selection: Selection) -> bool | None:
 
 def _selected_by_place(event: Event, selection: Selection) -> bool | None:
     """Judge by ops and regions alone: all that is known of a launch that left no GPU event."""
-    if selection.launched_by is not None and not any(matches(selection.launched_by, op.name) for op in event.chain):
+    if selection.launched_by is not None and not any(glob(selection.launched_by, op.name) for op in event.chain):
         return False
-    if selection.region is None or any(matches(selection.region, name) for name in event.regions):
+    if selection.region is None or any(glob(selection.region, name) for name in event.regions):
         return True
     return False if event.regions_known else None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,6 +49,7 @@ class Settings:
         activities: What torch.profiler records; ``None``: whatever is there.
         setup: Called before every call; what it returns becomes the arguments.
         device: What the test needs (marker only).
+        trace: Name of a recording that several tests share (marker only).
     """
 
     warmup: int = 3
@@ -57,6 +59,7 @@ class Settings:
     activities: tuple[str, ...] | None = None
     setup: Callable[[], Any] | None = None
     device: DeviceRequirement | None = None
+    trace: str | None = None
 
     def merged(self, values: Mapping[str, Any], where: str, *, marker: bool = False) -> Settings:
         """Return the settings with *values* on top.
@@ -64,17 +67,17 @@ class Settings:
         Args:
             values: What the user wrote, by keyword.
             where: How the user wrote it, for errors.
-            marker: ``device`` is accepted.
+            marker: ``device`` and ``trace`` are accepted.
 
         Raises:
             MisuseError: A keyword or a value is not accepted.
         """
-        accepted = [name for name in _PARSERS if marker or name != "device"]
+        accepted = [name for name in _PARSERS if marker or name not in _MARKER_ONLY]
         parsed = {}
         for name, value in values.items():
             if name not in accepted:
                 close = get_close_matches(name, accepted, n=1)
-                only = "; only the marker takes device=" if name == "device" else ""
+                only = f"; only the marker takes {name}=" if name in _MARKER_ONLY else ""
                 hint = f"; did you mean {close[0]}=?" if close and not only else only
                 raise MisuseError(
                     f"{where}: {name}={value!r} is no option{hint or '; accepted: ' + ', '.join(accepted)}"
@@ -134,6 +137,27 @@ def parse_not_measured(value: Any) -> str:
     return str(value)
 
 
+def parse_replay(value: Any) -> str:
+    """Return when recordings are replayed."""
+    if value not in ("never", "missing-device", "always"):
+        raise ValueError("never, missing-device or always")
+    return str(value)
+
+
+def parse_age(value: Any) -> timedelta:
+    """Return an age: a number of days, or text such as ``90d``, ``12h`` or ``8w``."""
+    match = re.fullmatch(r"\s*(\d+)\s*([hdw]?)\s*", str(value))
+    if not match or isinstance(value, (bool, float)):
+        raise ValueError("a number of days, or text such as 12h, 90d or 8w")
+    unit = {"h": "hours", "w": "weeks"}.get(match[2], "days")
+    return timedelta(**{unit: int(match[1])})
+
+
+def parse_text(value: Any) -> str:
+    """Return text that is not empty."""
+    return _parse_name(value)
+
+
 def _parse_name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text that is not empty")
@@ -154,7 +178,9 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "activities": parse_activities,
     "setup": _parse_setup,
     "device": parse_device,
+    "trace": _parse_name,
 }
+_MARKER_ONLY = ("device", "trace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +191,22 @@ class RunOptions:
         enabled: ``--kernelprof`` or its ini twin.
         require: Fail the run if fewer profiles were measured.
         not_measured: ``fail`` or ``skip``.
+        record: Keep the trace of every profile as a recording.
+        traces: Folder of the recordings; ``None``: beside each test file.
+        slim: Drop rows that no assertion can use from recordings.
+        replay: ``never``, ``missing-device`` or ``always``.
+        replay_max_age: Oldest recording that is replayed; ``None``: any.
         settings: Defaults of every profile.
     """
 
     enabled: bool = False
     require: int = 0
     not_measured: str = "fail"
+    record: bool = False
+    traces: str | None = None
+    slim: bool = False
+    replay: str = "never"
+    replay_max_age: timedelta | None = None
     settings: Settings = Settings()
 
 
@@ -199,6 +235,8 @@ class OptionSpec:
         """Where argparse keeps the value."""
         return f"kernelprof_{self.name}"
 
+
+_OF_THE_RUN = {field.name for field in fields(RunOptions)} - {"settings"}
 
 OPTIONS = (
     OptionSpec(
@@ -238,6 +276,40 @@ OPTIONS = (
         metavar="WHAT",
         help="What becomes of a test whose trace does not tell: fail (default) or skip.",
     ),
+    OptionSpec(
+        name="record",
+        parse=parse_bool,
+        kind="bool",
+        help="Keep every trace as a recording that can be replayed without a GPU (implies --kernelprof).",
+    ),
+    OptionSpec(
+        name="traces",
+        parse=parse_text,
+        kind="string",
+        metavar="DIR",
+        help="Folder of the recordings (default: __kernelprof__/traces beside each test file).",
+    ),
+    OptionSpec(
+        name="slim",
+        parse=parse_bool,
+        kind="bool",
+        help="Leave rows that no assertion can use out of recordings.",
+    ),
+    OptionSpec(
+        name="replay",
+        parse=parse_replay,
+        kind="string",
+        metavar="WHEN",
+        help="Judge recordings instead of running functions: never (default), missing-device (where a test's device "
+        "is absent) or always (implies --kernelprof).",
+    ),
+    OptionSpec(
+        name="replay_max_age",
+        parse=parse_age,
+        kind="int",
+        metavar="DAYS",
+        help="Refuse to replay recordings that are older, such as 90, 90d, 12h or 8w (default: any age).",
+    ),
 )
 
 
@@ -254,12 +326,15 @@ def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -
     found: dict[str, Any] = {}
     for option in OPTIONS:
         for source, label in ((command_line(option.dest), option.flag), (ini(option.ini), option.ini)):
-            if source is None or source == "" or source == []:
+            if source is None:
                 continue
             try:
                 found[option.name] = option.parse(source)
             except ValueError as error:
                 raise MisuseError(f"{label}={source!r} is not accepted; accepted: {error}") from None
             break
-    run = {name: found.pop(name) for name in ("enabled", "require", "not_measured") if name in found}
-    return RunOptions(settings=Settings(**found), **run)
+    run = {name: found.pop(name) for name in _OF_THE_RUN if name in found}
+    options = RunOptions(settings=Settings(**found), **run)
+    if options.record and options.replay != "never":
+        raise MisuseError("record and replay exclude each other: nothing is ever written from a replay")
+    return replace(options, enabled=options.enabled or options.record or options.replay != "never")

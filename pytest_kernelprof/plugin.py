@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
+import operator
 import os
-import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .errors import MisuseError, NotMeasured
-from .options import OPTIONS, RunOptions, Settings, run_options
+from .options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
+from .units import counted
 
 if TYPE_CHECKING:
     from .capture import Health
+    from .load.recording import Recording
     from .model import Trace
-    from .profiled import Profiled
+    from .profiled import Profiled, Register
+    from .recordings import Place
 
 FIXTURES = ("profiled", "module_profiled", "session_profiled")
 NEEDS_FLAG = "needs --kernelprof"
 KEPT = ".kernelprof"
 _PROPERTY = "kernelprof"
+_REPLAYED = "kernelprof_replayed"
+_NOT_RECORDED = "not recorded:"
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
 _MARKER_HELP = (
-    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=): how the test is profiled. "
-    "device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is absent; "
-    "warmup= and steps= count calls; setup= is called before every call and returns its arguments."
+    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=): how the test is "
+    "profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
+    "absent; warmup= and steps= count calls; setup= is called before every call and returns its arguments; trace= "
+    "names a recording that several tests share."
 )
 
 
@@ -192,6 +204,9 @@ class Run:
         if not self.options.enabled or not _is_profiled(item):
             return
         device = _settings(self, item).device
+        if self.replays(device):
+            item.user_properties.append((_REPLAYED, True))
+            return
         if device is None:
             return
         from . import capture
@@ -204,6 +219,16 @@ class Run:
             if self.get_health().lost_in:
                 raise NotMeasured(f"not measured: {self.get_health().why()}")
             capture.create_context(device)
+
+    def replays(self, device: DeviceRequirement | None) -> bool:
+        """Return whether tests that need *device* are judged by their recordings."""
+        if self.options.replay != "missing-device":
+            return self.options.replay == "always"
+        if device is None or not device.is_gpu:
+            return False
+        from .capture import missing_device
+
+        return missing_device(device) is not None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -218,6 +243,11 @@ class Run:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
+        if isinstance(error, NotMeasured):
+            # A profile that could not answer its test counts for nothing in --kernelprof-require.
+            for name, row in item.user_properties:
+                if name == _PROPERTY and isinstance(row, dict):
+                    row["measured"] = False
         if report.failed:
             self._keep_traces(item, report)
         if report.when == "teardown":
@@ -249,17 +279,20 @@ class Run:
             count, other = right, left
         else:
             return None
-        if op not in words:
+        if op not in words or _COMPARE[op](left, right):
             return None
         self.compared = count.explain(f"{words[op]}{other}")
         return self.compared.splitlines()
 
     def _keep_traces(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        from .recordings import write_gzip
+
         for kept in self.kept:
             if (kept.asked or kept.owner == item.nodeid) and kept.file.exists():
                 shown = self._shown(kept.goal)
                 try:
-                    _compress(kept.file, kept.goal)
+                    write_gzip(kept.file.read_bytes(), kept.goal)
+                    (kept.goal.parent / ".gitignore").write_text("*\n")
                 except OSError as error:
                     report.sections.append(("kernelprof", f"trace not kept: {shown}: {error.strerror}"))
                     continue
@@ -272,15 +305,25 @@ class Run:
         except ValueError:  # Another drive on Windows.
             return path.as_posix()
 
-    def registrar(self, owner: str) -> Callable[[str, Trace, Path], Callable[[], str | None]]:
-        """Return what profiles of *owner* report themselves to."""
+    def registrar(self, place: Place) -> Register:
+        """Return what the profiles of a fixture report themselves to.
 
-        def register(label: str, trace: Trace, file: Path) -> Callable[[], str | None]:
-            name = _file_name(owner, label)
-            kept = Kept(file, self.config.rootpath / KEPT / name, self.item.nodeid if self.item else owner)
-            self.kept.append(kept)
+        Args:
+            place: Where recordings of the fixture's tests lie.
+        """
+        from .recordings import artifact_name
+
+        def register(label: str, trace: Trace, file: Path, note: Recording | None) -> Callable[[], str | None]:
+            test = self.item.nodeid if self.item else place.test
+            row = {**_row(test, label, trace, note), "owner": str(place)}
             if self.item is not None:
-                self.item.user_properties.append((_PROPERTY, _row(self.item.nodeid, label, trace)))
+                self.item.user_properties.append((_PROPERTY, row))
+            if note is not None:
+                return lambda: self._shown(file)
+            if self.options.record:
+                row["recorded"] = self._record(trace, file, place.file(label))
+            kept = Kept(file, self.config.rootpath / KEPT / artifact_name(test, label), test)
+            self.kept.append(kept)
 
             def keep() -> str:
                 kept.asked = True
@@ -290,12 +333,72 @@ class Run:
 
         return register
 
+    def _record(self, trace: Trace, file: Path, goal: Path) -> str:
+        """Keep a trace as a recording, and return what became of it in one line."""
+        from . import recordings
+
+        why = recordings.why_not_recorded(trace)
+        if why:
+            return f"{_NOT_RECORDED} {why}"
+        try:
+            recordings.write(file, goal, slim=self.options.slim)
+        except OSError as error:
+            return f"{_NOT_RECORDED} {self._shown(goal)}: {error.strerror}"
+        return self._shown(goal)
+
+    def place(self, node: pytest.Item | pytest.Collector, shared: str | None) -> Place:
+        """Return where the recordings of a test, a module or the run lie."""
+        from .recordings import FOLDER, Place
+
+        root = self.config.rootpath
+        file = node.path if isinstance(node, (pytest.Item, pytest.Module)) else root / "session"
+        test = node.nodeid.partition("::")[2] or ("module" if isinstance(node, pytest.Module) else "session")
+        if self.options.traces is None:
+            folder = file.parent / FOLDER
+        else:
+            below = os.path.relpath(file.parent, root).replace("..", "_")
+            folder = self._traces_folder(self.options.traces) / below
+        return Place(folder=folder, module=file.stem, test=test, tests=file.parent, shared=shared)
+
     # The run
 
     def pytest_report_header(self) -> str | None:
-        """Say in the header that tests are profiled."""
-        settings = self.options.settings
-        return f"kernelprof: on (warmup {settings.warmup}, steps {settings.steps})" if self.options.enabled else None
+        """Say in the header that tests are profiled, or replayed."""
+        settings, options = self.options.settings, self.options
+        if not options.enabled:
+            return None
+        told = f"kernelprof: on (warmup {settings.warmup}, steps {settings.steps})"
+        if options.record:
+            return f"{told}, recording"
+        if options.replay == "never":
+            return told
+        which = "every test" if options.replay == "always" else "tests whose device is absent"
+        return f"{told}, replaying {which} from recordings{self._recorded_devices()}"
+
+    def _recorded_devices(self) -> str:
+        """Return on which devices the recordings of this run's folders were made."""
+        from .recordings import devices_of, recordings_below
+
+        if self.options.traces is not None:
+            folders = [self._traces_folder(self.options.traces)]
+        else:
+            folders = [self.config.invocation_params.dir / arg.partition("::")[0] for arg in self.config.args]
+        files = [file for folder in folders for file in recordings_below(folder, any_folder=bool(self.options.traces))]
+        devices = devices_of(files)
+        return f" of {', '.join(devices)}" if devices else " (there is none)"
+
+    def _traces_folder(self, folder: str) -> Path:
+        """Return ``--kernelprof-traces``: of the command line below the current folder, of an ini below the root."""
+        here = self.config.getoption("kernelprof_traces") is not None
+        return (self.config.invocation_params.dir if here else self.config.rootpath) / folder
+
+    def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+        """Mark the results of replayed tests."""
+        if report.when != "call" or (_REPLAYED, True) not in map(tuple, getattr(report, "user_properties", ())):
+            return None
+        if hasattr(report, "wasxfail") or report.outcome == "skipped":
+            return None
+        return report.outcome, "." if report.passed else "F", f"{report.outcome.upper()} (replayed)"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the profiles of a test; under xdist its report brings them."""
@@ -308,10 +411,11 @@ class Run:
 
     def shortfall(self) -> str | None:
         """Return what is missing for ``--kernelprof-require``, in one line."""
-        measured = sum(row["measured"] for row in self.rows)
-        if measured >= self.options.require:
+        # One profile of a wider fixture may have been made by every xdist worker.
+        measured = len({(row["owner"], row["profile"]) for row in self.rows if row["measured"]})
+        if measured >= self.options.require or self.config.option.collectonly:
             return None
-        return f"kernelprof: {measured} profiles measured, --kernelprof-require={self.options.require}"
+        return f"kernelprof: {counted(measured, 'profile')} measured, --kernelprof-require={self.options.require}"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -338,6 +442,16 @@ class Run:
 
             terminalreporter.section("kernelprof")
             terminalreporter.write_line(summary_table(self.rows))
+        for line in self._recorded():
+            terminalreporter.write_line(line)
+
+    def _recorded(self) -> Iterator[str]:
+        """Yield how many recordings were written, and which were not."""
+        told = [(row["test"], row["recorded"]) for row in self.rows if row["recorded"]]
+        failed = [f"{test}: {what}" for test, what in told if what.startswith(_NOT_RECORDED)]
+        if told:
+            yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
+        yield from failed
 
     def pytest_unconfigure(self) -> None:
         """Remove the traces that were not kept."""
@@ -357,68 +471,65 @@ def _verbosity(config: pytest.Config) -> int:
     return int(config.getoption("verbose", 0))  # Missing under ``-p no:terminal``.
 
 
-def _file_name(owner: str, label: str) -> str:
-    """Return a file name that no other test has, short enough for every file system."""
-    test = owner.rsplit("::", 1)[-1]
-    slug = re.sub(r"[^A-Za-z0-9_]+", "_", test if label == "1" else f"{test}_{label}").strip("_")[:80]
-    digest = hashlib.sha256(f"{owner}\0{label}".encode()).hexdigest()[:8]
-    return f"{slug}-{digest}.json.gz"
-
-
-def _compress(source: Path, goal: Path) -> None:
-    goal.parent.mkdir(parents=True, exist_ok=True)
-    ignore = goal.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    # mtime=0: the same trace gives the same file.
-    with (
-        tempfile.NamedTemporaryFile(dir=goal.parent, delete=False) as half,
-        source.open("rb") as plain,
-        gzip.GzipFile(fileobj=half, mode="wb", mtime=0) as packed,
-    ):
-        shutil.copyfileobj(plain, packed)
-    Path(half.name).replace(goal)
-
-
-def _row(test: str, label: str, trace: Trace) -> dict[str, Any]:
+def _row(test: str, label: str, trace: Trace, note: Recording | None) -> dict[str, Any]:
     """Return a profile as plain values, which cross from an xdist worker by themselves."""
     from .profile import Profile
 
-    return {"test": test, "profile": label, **Profile(trace, steps_may_differ=True).summary()}
+    numbers = Profile(trace, steps_may_differ=True).summary()
+    row = {"test": test, "profile": label, **numbers, "replayed": None, "recorded": None}
+    if note is not None:
+        row["measured"] = False
+        row["replayed"] = f"{note.device or 'no GPU'}, {(note.date or '')[:10]}"
+    return row
 
 
-def _make(request: pytest.FixtureRequest, owner: str) -> Iterator[Profiled]:
+def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     run = request.config.stash[_RUN]
     if not run.options.enabled:
         pytest.skip(NEEDS_FLAG)
-    from .profiled import Profiled, Recorder
+    from .profiled import Live, Profiled, Replay, Source
+    from .recordings import Wanted
 
-    recorder = Recorder(
-        test=owner,
-        folder=run.new_folder(),
-        health=run.get_health(),
-        verbose=_verbosity(request.config) > 0,
-        register=run.registrar(owner),
-    )
-    yield Profiled(_settings(run, request.node), recorder)
-    recorder.results.clear()
-    run.kept = [kept for kept in run.kept if kept.file.parent != recorder.folder]
-    shutil.rmtree(recorder.folder, ignore_errors=True)
+    node = request.node
+    settings = _settings(run, node)
+    if settings.device is None and run.item is not None:
+        # A fixture of wider scope serves the tests that ask for it: it needs what they need.
+        settings = replace(settings, device=_settings(run, run.item).device)
+    place = run.place(node, settings.trace)
+    common = {
+        "test": node.nodeid or "session",
+        "verbose": _verbosity(request.config) > 0,
+        "register": run.registrar(place),
+    }
+    source: Source
+    folder: Path | None = None
+    if run.replays(settings.device):
+        command = f"pytest --kernelprof-record {(run.item or node).nodeid}"
+        wanted = Wanted(settings, None, run.options.replay_max_age, command)
+        source = Replay(place=place, wanted=wanted, **common)
+    else:
+        folder = run.new_folder()
+        source = Live(folder=folder, health=run.get_health(), **common)
+    yield Profiled(settings, source)
+    source.close()
+    if folder is not None:
+        run.kept = [kept for kept in run.kept if kept.file.parent != folder]
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def profiled(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     """Profile a function: call it with the function and its arguments, get a Profile to assert on."""
-    yield from _make(request, request.node.nodeid)
+    yield from _make(request)
 
 
 @pytest.fixture(scope="module")
 def module_profiled(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     """Like profiled, for profiles that all tests of a module share."""
-    yield from _make(request, request.node.nodeid)
+    yield from _make(request)
 
 
 @pytest.fixture(scope="session")
 def session_profiled(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     """Like profiled, for profiles that all tests of a run share."""
-    yield from _make(request, "session")
+    yield from _make(request)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
 
 from . import checks
 from .errors import MisuseError, NotMeasured
+from .load.own import NO_CONTEXT
 from .model import (
     Call,
     Environment,
@@ -28,6 +29,7 @@ from .model import (
     TraceWarning,
 )
 from .report import text
+from .units import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,36 +79,97 @@ class Count(int):
         self.explain = explain
         return self
 
-    def _compare(self, other: object, operator: Callable[[int, Any], bool], words: str) -> Any:
+    def _every(self, operation: Callable[[int], Any], words: str) -> Any:
+        """Return the result of *operation*, which must be the same for the count of every step."""
         __tracebackhide__ = True
-        answers = {operator(value, other) for value in self.values}
-        if len(answers) > 1:
-            raise AssertionError(self.explain(f"every step {words} {other}"))
-        return answers.pop()
+        results = [operation(value) for value in self.values]
+        if any(result != results[0] for result in results):
+            raise AssertionError(self.explain(f"every step {words}"))
+        return results[0]
 
     def __eq__(self, other: object) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__eq__, "to equal")
+        return self._every(lambda value: value == other, f"to equal {other}")
 
     def __ne__(self, other: object) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__ne__, "not to equal")
+        return self._every(lambda value: value != other, f"not to equal {other}")
 
-    def __lt__(self, other: int) -> Any:
+    def __lt__(self, other: Any) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__lt__, "to be below")
+        return self._every(lambda value: value < other, f"to be below {other}")
 
-    def __le__(self, other: int) -> Any:
+    def __le__(self, other: Any) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__le__, "to be at most")
+        return self._every(lambda value: value <= other, f"to be at most {other}")
 
-    def __gt__(self, other: int) -> Any:
+    def __gt__(self, other: Any) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__gt__, "to be above")
+        return self._every(lambda value: value > other, f"to be above {other}")
 
-    def __ge__(self, other: int) -> Any:
+    def __ge__(self, other: Any) -> Any:
         __tracebackhide__ = True
-        return self._compare(other, int.__ge__, "to be at least")
+        return self._every(lambda value: value >= other, f"to be at least {other}")
+
+    def __bool__(self) -> bool:
+        __tracebackhide__ = True
+        return bool(self._every(bool, "to be zero, or none"))
+
+    def _single(self) -> int:
+        """Return the number to calculate with: the steps must have the same."""
+        __tracebackhide__ = True
+        self._every(lambda value: value, "to be alike, to calculate with")
+        return self.values[0]
+
+    def __int__(self) -> int:
+        __tracebackhide__ = True
+        return self._single()
+
+    __index__ = __trunc__ = __int__
+
+    def __float__(self) -> float:
+        __tracebackhide__ = True
+        return float(self._single())
+
+    def __add__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() + other
+
+    def __radd__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return other + self._single()
+
+    def __sub__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() - other
+
+    def __rsub__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return other - self._single()
+
+    def __mul__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() * other
+
+    def __rmul__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return other * self._single()
+
+    def __truediv__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return other / self._single()
+
+    def __floordiv__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() // other
+
+    def __mod__(self, other: Any) -> Any:
+        __tracebackhide__ = True
+        return self._single() % other
 
     __hash__ = int.__hash__
 
@@ -147,6 +210,9 @@ class Checks:
         elif isinstance(error, (AssertionError, NotMeasured)) and self._verdicts:
             outcome = checks.Outcome.FAIL if isinstance(error, AssertionError) else checks.Outcome.NOT_MEASURED
             self._raise_all([*self._verdicts, checks.Verdict(outcome, str(error))])
+        elif not isinstance(error, (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)):
+            # pytest.skip() and pytest.xfail(): what failed before them must not vanish.
+            self._raise_all(self._verdicts)
 
 
 class Profile:
@@ -158,7 +224,7 @@ class Profile:
     not measured raises `NotMeasured`.
     """
 
-    __slots__ = ("_keep_trace", "_result", "_trace", "_verbose", "steps_may_differ")
+    __slots__ = ("_keep_trace", "_origin", "_result", "_trace", "_verbose", "steps_may_differ")
 
     def __init__(
         self,
@@ -168,6 +234,7 @@ class Profile:
         verbose: bool = False,
         keep_trace: Callable[[], str | None] | None = None,
         result: Callable[[], Any] | None = None,
+        origin: str | None = None,
     ) -> None:
         """Make a profile of a trace.
 
@@ -177,8 +244,10 @@ class Profile:
             verbose: Show every row in messages.
             keep_trace: Keeps the trace file and returns its path, for messages.
             result: Returns what the profiled function returned last.
+            origin: Where a replayed recording comes from, for messages.
         """
         self._trace = trace
+        self._origin = origin
         self._verbose = verbose
         self._keep_trace = keep_trace or (lambda: None)
         self._result = result
@@ -198,7 +267,15 @@ class Profile:
 
     @property
     def orphans(self) -> Orphans:
-        """GPU events whose launch is not in the recording."""
+        """GPU events whose launch is not in the recording.
+
+        Raises:
+            NotMeasured: No GPU event was recorded at all.
+        """
+        __tracebackhide__ = True
+        kernels = self._trace.totals.kernels
+        if kernels.unknown.nothing:
+            raise NotMeasured(f"orphans not measured: {kernels.why_not_measured}")
         return self._trace.orphans
 
     @property
@@ -228,6 +305,7 @@ class Profile:
         Raises:
             NotMeasured: There is none: the profile is of a block, of a trace, or its test ended.
         """
+        __tracebackhide__ = True
         if self._result is None:
             raise NotMeasured("result not recorded: only profiled(function) keeps what the function returned")
         return self._result()
@@ -265,9 +343,15 @@ class Profile:
         return self._set("ops")
 
     def _set(self, class_name: str) -> EventSet[Any]:
-        events: EventSet[Any] = getattr(self.steps[0], class_name)
-        verdict = checks.agreement(self._reading(class_name))
-        return events.refusing(text.verdict_text(verdict)) if verdict.outcome is not checks.Outcome.PASS else events
+        first, *others = (getattr(step, class_name) for step in self.steps)
+        if self.steps_may_differ or not others:
+            return first  # type: ignore[no-any-return]
+        return first.agreeing(tuple(others), self._refusal)  # type: ignore[no-any-return]
+
+    def _refusal(self, sets: tuple[EventSet[Any], ...]) -> str | None:
+        """Return why sets of several steps must not be read as one, or ``None`` if they agree."""
+        verdict = checks.agreement(checks.Reading(tuple(step.name for step in self.steps), sets, sets))
+        return None if verdict.outcome is checks.Outcome.PASS else text.verdict_text(verdict)
 
     # Plain numbers
 
@@ -344,7 +428,7 @@ class Profile:
 
         def explain(expected: str) -> str:
             found = ", ".join(str(number) for number in dict.fromkeys(numbers))
-            noun = checks.plural(reading.noun) if numbers != [1] * len(numbers) else reading.noun
+            noun = reading.noun if set(numbers) == {1} else plural(reading.noun)
             headline = f"{found} {noun} a step, expected {expected}"
             return self._message(checks.Verdict(checks.Outcome.FAIL, headline, reading.whole[0].seen))
 
@@ -367,11 +451,13 @@ class Profile:
             verbose=self._verbose,
             keep_trace=self._keep_trace,
             result=self._result,
+            origin=self._origin,
         )
 
     def table(self) -> str:
         """Return steps and GPU events as text: what ``print(profile)`` shows."""
-        return text.profile_table(self.steps, verbose=self._verbose)
+        shown = text.profile_table(self.steps, verbose=self._verbose)
+        return f"{shown}\n\n{self._origin}" if self._origin else shown
 
     def __str__(self) -> str:
         return self.table()
@@ -395,8 +481,9 @@ class Profile:
             time_ns: int | None = self.gpu_time_ns
         except NotMeasured:
             time_ns = None
-        gpu_known = self._trace.no_gpu is not None or counts["kernels"] is not None
-        return {**counts, "gpu_time_ns": time_ns, "measured": gpu_known and counts["ops"] is not None}
+        # Where a GPU is in use but was not watched, the profile measured too little to count.
+        on_cpu = self._trace.no_gpu == NO_CONTEXT and counts["ops"] is not None
+        return {**counts, "gpu_time_ns": time_ns, "measured": on_cpu or counts["kernels"] is not None}
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""
@@ -458,7 +545,7 @@ class Profile:
             reading = self._reading("launches", selectors)
         else:
             reading = self._reading("launches", selectors, part=lambda step: step.launches.all_calls)
-            reading = reading.select(Selection(named=api))
+            reading = reading.select(Selection(named=checks.api_of("assert_launch_count", api)))
         self._judge(checks.count(reading, allowed))
 
     def assert_kernel(
@@ -475,14 +562,14 @@ class Profile:
         __tracebackhide__ = True
         given = (exactly, at_most, at_least, between)
         allowed = _AT_LEAST_ONE if given == (None,) * 4 else checks.limit("assert_kernel", *given)
-        reading = self._reading("kernels", selectors).select(Selection(named=pattern))
-        self._judge(checks.count(reading, allowed))
+        asked = Selection(named=checks.pattern_of("assert_kernel", pattern))
+        self._judge(checks.count(self._reading("kernels", selectors).select(asked), allowed))
 
     def assert_no_kernel(self, pattern: str, **selectors: Unpack[Selectors]) -> None:
         """Check that no kernel matches the glob *pattern*."""
         __tracebackhide__ = True
-        reading = self._reading("kernels", selectors).select(Selection(named=pattern))
-        self._judge(checks.count(reading, _NONE))
+        asked = Selection(named=checks.pattern_of("assert_no_kernel", pattern))
+        self._judge(checks.count(self._reading("kernels", selectors).select(asked), _NONE))
 
     def assert_kernel_sequence(self, patterns: Sequence[Pattern], **selectors: Unpack[Selectors]) -> None:
         """Check that the kernels of a step are these, in the order of their launches.
@@ -617,12 +704,14 @@ class Profile:
         """Check how many ops match the glob *pattern* in a step; works without a GPU."""
         __tracebackhide__ = True
         allowed = checks.limit("assert_op_count", exactly, at_most, at_least, between)
-        self._judge(checks.count(self._reading("ops", selectors).select(Selection(named=pattern)), allowed))
+        asked = Selection(named=checks.pattern_of("assert_op_count", pattern))
+        self._judge(checks.count(self._reading("ops", selectors).select(asked), allowed))
 
     def assert_no_op(self, pattern: str, **selectors: Unpack[Selectors]) -> None:
         """Check that no op of a step matches the glob *pattern*; works without a GPU."""
         __tracebackhide__ = True
-        self._judge(checks.count(self._reading("ops", selectors).select(Selection(named=pattern)), _NONE))
+        asked = Selection(named=checks.pattern_of("assert_no_op", pattern))
+        self._judge(checks.count(self._reading("ops", selectors).select(asked), _NONE))
 
     def assert_graphed(self, *, allow: Sequence[str] = (), **selectors: Unpack[Selectors]) -> None:
         """Check that every kernel of a step came from a graph launch.
@@ -675,4 +764,6 @@ class Profile:
     def _message(self, verdict: Verdict) -> str:
         told = text.verdict_text(verdict, verbose=self._verbose)
         kept = self._keep_trace()
-        return f"{told}\n\ntrace: {kept}   open in https://ui.perfetto.dev" if kept else told
+        where = f"trace: {kept}   open in https://ui.perfetto.dev" if kept else None
+        last = "\n".join(line for line in (where, self._origin) if line)
+        return f"{told}\n\n{last}" if last else told

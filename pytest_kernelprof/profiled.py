@@ -1,43 +1,45 @@
-"""`Profiled`: what the fixtures give to a test. Joins capture, reader and `Profile`."""
+"""`Profiled`: what the fixtures give to a test, whether functions run or recordings are replayed."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
-from .capture import BlockCapture, Health, device_of, profile_calls
+from .capture import BlockCapture, Health, device_of, import_torch, profile_calls
 from .errors import CaptureError, MisuseError, NotMeasured
+from .functions import function_name, refuse_unprofilable
 from .load import load_trace
+from .load.recording import Recording
 from .model import Trace
 from .options import Settings
 from .profile import Profile
+from .recordings import Place, Wanted, read
 
 
-@dataclass(slots=True, kw_only=True)
-class Recorder:
-    """What all profiles of one fixture share.
+class Register(Protocol):
+    """Is told of each profile; returns what names its kept trace in a message."""
+
+    def __call__(self, label: str, trace: Trace, file: Path, note: Recording | None) -> Callable[[], str | None]:
+        """Take note of a profile; *note* is that of a replayed recording."""
+
+
+class Source(ABC):
+    """Where the profiles of one fixture come from.
 
     Attributes:
         test: Id of the test, or of the module, that owns them.
-        folder: Where trace files are written.
-        health: Whether the GPU still works in this process.
-        verbose: Show every row in messages.
-        register: Is told of each profile: label, trace and file; returns what names the kept
-            trace in a message.
-        labels: Labels given so far.
-        results: The last return values, until the test ends.
     """
 
-    test: str
-    folder: Path
-    health: Health
-    verbose: bool
-    register: Callable[[str, Trace, Path], Callable[[], str | None]]
-    labels: list[str] = field(default_factory=list)
-    results: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, *, test: str, verbose: bool, register: Register) -> None:
+        """Make a source; *verbose* shows every row in messages."""
+        self.test = test
+        self._verbose = verbose
+        self._register = register
+        self._labels: list[str] = []
 
     def label(self, name: str | None) -> str:
         """Return the label of the next profile: its name, or its place in the order of calls.
@@ -45,56 +47,221 @@ class Recorder:
         Raises:
             MisuseError: The name was used before in this test.
         """
-        label = name if name is not None else str(len(self.labels) + 1)
-        if label in self.labels:
+        label = name if name is not None else str(len(self._labels) + 1)
+        if label in self._labels:
             raise MisuseError(f"name={label!r} was given to two profiles of one test; each needs its own")
-        self.labels.append(label)
+        self._labels.append(label)
         return label
 
-    def finish(self, label: str, file: Path, settings: Settings) -> Profile:
-        """Read the trace that was written, and return its profile."""
+    @abstractmethod
+    def device(self, settings: Settings) -> Any:
+        """Return the device to build inputs on."""
+
+    @abstractmethod
+    def profile(
+        self, settings: Settings, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Profile:
+        """Return the profile of calls of *function*."""
+
+    @abstractmethod
+    def open_block(self, settings: Settings) -> OpenBlock:
+        """Begin to record a block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything that the test held."""
+
+
+class OpenBlock(Protocol):
+    """A block that is being recorded."""
+
+    def close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Profile | None:
+        """End it; return its profile unless the block raised."""
+
+
+class Live(Source):
+    """Runs functions under torch.profiler."""
+
+    def __init__(self, *, folder: Path, health: Health, **common: Any) -> None:
+        """Make a source.
+
+        Args:
+            folder: Where trace files are written.
+            health: Whether the GPU still works in this process.
+            **common: As for `Source`.
+        """
+        super().__init__(**common)
+        self.folder = folder
+        self.health = health
+        self._results: dict[str, Any] = {}
+
+    def device(self, settings: Settings) -> Any:
+        """Return the device that the test asks for, else the best there is."""
+        return device_of(settings.device)
+
+    def profile(
+        self, settings: Settings, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Profile:
+        """Call *function* to warm up, record the measured calls, and read the trace."""
+        __tracebackhide__ = True
+        self._need_health(settings)
+        label = self.label(settings.name)
+        file = self._next_file()
+        self._results[label] = profile_calls(
+            function, args, kwargs, settings=settings, health=self.health, path=file, test=self.test
+        )
+        return self._finish(label, file, settings, result=lambda: self._result(label))
+
+    def open_block(self, settings: Settings) -> OpenBlock:
+        """Begin to record a block as a single step."""
+        __tracebackhide__ = True
+        self._need_health(settings)
+        label = self.label(settings.name)
+        file = self._next_file()
+        capture = BlockCapture(settings=settings, health=self.health, path=file, test=self.test)
+        capture.__enter__()
+        return _LiveBlock(capture, lambda: self._finish(label, file, settings))
+
+    def close(self) -> None:
+        """Let go of what the functions returned."""
+        self._results.clear()
+
+    def _finish(self, label: str, file: Path, settings: Settings, result: Callable[[], Any] | None = None) -> Profile:
         trace = load_trace(file)
         return Profile(
             trace,
             steps_may_differ=settings.steps_may_differ,
-            verbose=self.verbose,
-            keep_trace=self.register(label, trace, file),
-            result=(lambda: self.result(label)) if label in self.results else None,
+            verbose=self._verbose,
+            keep_trace=self._register(label, trace, file, None),
+            result=result,
         )
 
-    def result(self, label: str) -> Any:
-        """Return what the profiled function returned.
+    def _next_file(self) -> Path:
+        return self.folder / f"{len(self._labels)}.json"
 
-        Raises:
-            NotMeasured: The test ended, and with it what it held.
-        """
-        if label not in self.results:
+    def _result(self, label: str) -> Any:
+        __tracebackhide__ = True
+        if label not in self._results:
             raise NotMeasured("result not recorded: it was let go of when its test ended")
-        return self.results[label]
+        return self._results[label]
 
-    def next_file(self) -> Path:
-        """Return a fresh path for a trace."""
-        return self.folder / f"{len(self.labels)}.json"
+    def _need_health(self, settings: Settings) -> None:
+        __tracebackhide__ = True
+        if settings.device is not None and settings.device.is_gpu and self.health.lost_in:
+            raise NotMeasured(f"not measured: {self.health.why()}")
+
+
+class _LiveBlock:
+    def __init__(self, capture: BlockCapture, finish: Callable[[], Profile]) -> None:
+        self._capture = capture
+        self._finish = finish
+
+    def close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Profile | None:
+        __tracebackhide__ = True
+        self._capture.__exit__(kind, error, trace)
+        return self._finish() if kind is None else None
+
+
+class Replay(Source):
+    """Judges committed recordings; functions are not called, and nothing is written."""
+
+    def __init__(self, *, place: Place, wanted: Wanted, **common: Any) -> None:
+        """Make a source.
+
+        Args:
+            place: Where the recordings lie.
+            wanted: What they must be; settings and function are filled in for each profile.
+            **common: As for `Source`.
+        """
+        super().__init__(**common)
+        self._place = place
+        self._wanted = wanted
+
+    def device(self, settings: Settings) -> Any:  # noqa: ARG002 - whatever the test asks for, it is not here
+        """Return ``meta``: inputs have shapes and no data, so no GPU is needed to build them."""
+        try:
+            return import_torch().device("meta")
+        except CaptureError:
+            return "meta"
+
+    def profile(
+        self, settings: Settings, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Profile:
+        """Return the profile of the recording; *function* is only named."""
+        __tracebackhide__ = True
+        refuse_unprofilable(function)
+        if settings.setup is not None and (args or kwargs):
+            raise CaptureError("arguments and setup= were both given; what setup returns becomes the arguments")
+        return self._read(settings, function_name(function))
+
+    def open_block(self, settings: Settings) -> OpenBlock:
+        """Begin a block, which runs, but is not recorded."""
+        return _ReplayedBlock(lambda: self._read(settings, None))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read(self, settings: Settings, function: str | None) -> Profile:
+        __tracebackhide__ = True
+        label = self.label(settings.name)
+        file = self._place.file(label)
+        if not file.exists():
+            file = self._place.file_before_renaming(label) or file
+        trace, note = read(file, replace(self._wanted, settings=settings, function=function))
+        return Profile(
+            trace,
+            steps_may_differ=settings.steps_may_differ,
+            verbose=self._verbose,
+            keep_trace=self._register(label, trace, file, note),
+            result=_no_result,
+            origin=f"replayed: recorded on {note.device or 'a machine without a GPU'}, {(note.date or '')[:10]}",
+        )
+
+
+def _no_result() -> Any:
+    __tracebackhide__ = True
+    raise NotMeasured("result not recorded: under replay the function is not called")
+
+
+class _ReplayedBlock:
+    def __init__(self, finish: Callable[[], Profile]) -> None:
+        self._finish = finish
+
+    def close(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,  # noqa: ARG002 - the protocol's
+        trace: TracebackType | None,  # noqa: ARG002
+    ) -> Profile | None:
+        __tracebackhide__ = True
+        return self._finish() if kind is None else None
 
 
 class Profiled:
     """Profiles functions and blocks; what the fixture ``profiled`` gives.
 
     ``profiled(function, *args, **kwargs)`` calls the function to warm up, records the measured
-    calls and returns a `Profile`.
+    calls and returns a `Profile`. Under replay the recording is judged instead.
     """
 
-    __slots__ = ("_recorder", "_settings")
+    __slots__ = ("_settings", "_source")
 
-    def __init__(self, settings: Settings, recorder: Recorder) -> None:
+    def __init__(self, settings: Settings, source: Source) -> None:
         """Make one; tests get theirs from the fixture."""
         self._settings = settings
-        self._recorder = recorder
+        self._source = source
 
     @property
     def device(self) -> Any:
-        """The ``torch.device`` to build inputs on: what ``device=`` asks for, else the best there is."""
-        return device_of(self._settings.device)
+        """The ``torch.device`` to build inputs on: what ``device=`` asks for, else the best there is.
+
+        Under replay it is ``meta``.
+        """
+        return self._source.device(self._settings)
 
     def configure(self, **options: Any) -> Profiled:
         """Return a `Profiled` with other options.
@@ -108,7 +275,7 @@ class Profiled:
             MisuseError: An option does not exist, or has a value that is not accepted.
         """
         __tracebackhide__ = True
-        return Profiled(self._settings.merged(options, "profiled.configure()"), self._recorder)
+        return Profiled(self._settings.merged(options, "profiled.configure()"), self._source)
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Profile:
         """Profile calls of *function* with these arguments.
@@ -116,52 +283,32 @@ class Profiled:
         Raises:
             CaptureError: It cannot be profiled, or failed in a call after the first.
             NotMeasured: The test needs a GPU, and the process has lost it.
+            ReplayError: Under replay: there is no recording that may be judged.
         """
         __tracebackhide__ = True
-        recorder = self._recorder
-        self._need_health()
-        label = recorder.label(self._settings.name)
-        file = recorder.next_file()
-        result = profile_calls(
-            function,
-            args,
-            kwargs,
-            settings=self._settings,
-            health=recorder.health,
-            path=file,
-            test=recorder.test,
-        )
-        recorder.results[label] = result
-        return recorder.finish(label, file, self._settings)
+        return self._source.profile(self._settings, function, args, kwargs)
 
     def block(self) -> Block:
         """Return a context manager that records its block once, as one step.
 
         For code that cannot be called twice; warming up is the caller's. ``handle.profile``
-        exists after the block.
+        exists after the block. Under replay the block runs all the same.
         """
         __tracebackhide__ = True
         if self._settings.setup is not None:
             raise MisuseError("block() records once and takes no setup=; prepare before the block")
-        self._need_health()
-        return Block(self._settings, self._recorder)
-
-    def _need_health(self) -> None:
-        __tracebackhide__ = True
-        device = self._settings.device
-        if device is not None and device.is_gpu and self._recorder.health.lost_in:
-            raise NotMeasured(f"not measured: {self._recorder.health.why()}")
+        return Block(self._settings, self._source)
 
 
 class Block:
     """The handle of ``with profiled.block() as handle:``."""
 
-    __slots__ = ("_capture", "_file", "_label", "_profile", "_recorder", "_settings", "_state")
+    __slots__ = ("_open", "_profile", "_settings", "_source", "_state")
 
-    def __init__(self, settings: Settings, recorder: Recorder) -> None:
+    def __init__(self, settings: Settings, source: Source) -> None:
         """Make one; tests get theirs from ``profiled.block()``."""
         self._settings = settings
-        self._recorder = recorder
+        self._source = source
         self._state = "has not begun"
         self._profile: Profile | None = None
 
@@ -180,12 +327,7 @@ class Block:
         __tracebackhide__ = True
         if self._state != "has not begun":
             raise CaptureError("profiled.block() was entered twice; each block needs its own")
-        self._label = self._recorder.label(self._settings.name)
-        self._file = self._recorder.next_file()
-        self._capture = BlockCapture(
-            settings=self._settings, health=self._recorder.health, path=self._file, test=self._recorder.test
-        )
-        self._capture.__enter__()
+        self._open = self._source.open_block(self._settings)
         self._state = "is still running"
         return self
 
@@ -194,7 +336,6 @@ class Block:
     ) -> None:
         __tracebackhide__ = True
         self._state = "raised"
-        self._capture.__exit__(kind, error, trace)
-        if kind is None:
-            self._profile = self._recorder.finish(self._label, self._file, self._settings)
+        self._profile = self._open.close(kind, error, trace)
+        if self._profile is not None:
             self._state = "ended"

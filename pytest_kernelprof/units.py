@@ -53,6 +53,14 @@ def parse_bytes(value: SupportsIndex | str, argument: str) -> int:
     raise MisuseError(f"{argument}={value!r} is no number of bytes; accepted: an int, or text such as '256 MiB'")
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
+_PLURALS = {"memory copy": "memory copies", "launch": "launches", "kernel launch": "kernel launches"}
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun."""
+    return _PLURALS.get(noun, noun + "s")
+
+
+def counted(number: int, noun: str) -> str:
     """Return *number* with its noun in the right form: ``1 kernel``, ``2 kernels``."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+    return f"{number} {noun if number == 1 else plural(noun)}"

@@ -68,3 +68,10 @@ def write(path, *rows, **metadata):
         flat.extend(one if isinstance(one, list) else [one])
     path.write_text(json.dumps({"schemaVersion": 1, **metadata, "traceEvents": flat}))
     return path
+
+
+def run_pytest(pytester, *arguments):
+    """Run the tests of an inner folder: in this process where that is the same, since torch is slow to import."""
+    if any(str(argument).startswith("-n") for argument in arguments):
+        return pytester.runpytest_subprocess(*arguments)
+    return pytester.runpytest_inprocess(*arguments)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -387,6 +389,26 @@ def test_regions_of_the_user_are_kept_and_ours_are_not(profiled, x):
     assert profile.regions == ("mine",)
     profile.region("mine").assert_op_count("*", 1)
     profile.assert_op_count("aten::sigmoid", 1)
+
+
+def in_a_thread(x):
+    thread = threading.Thread(target=x.clone)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool(x):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(x.clone).result()
+
+
+@pytest.mark.parametrize("function", [in_a_thread, in_a_pool])
+def test_ops_of_other_threads_are_seen(profiled, x, function):
+    profile = profiled(function, x)
+
+    profile.assert_op_count("aten::copy_", 1)
+    with pytest.raises(AssertionError):
+        profile.assert_no_op("aten::copy_")
 
 
 def test_gpu_numbers_of_a_cpu_test_are_not_measured(profiled, x):

@@ -454,7 +454,103 @@ def test_whatever_is_no_pass_is_not_green(naive):
         naive._judge(Verdict("pass", "a look-alike"))
 
 
+# Sets and counts of steps that differ
+
+
+@pytest.fixture
+def copying(tmp_path):
+    """Memcpys 0, 1, 1 a step; kernels alike, launched by another op in the second step."""
+    rows = [step(1, 0, 10), step(2, 10, 10), step(3, 20, 10)]
+    for number, start in enumerate((0, 10, 20)):
+        rows += [op("aten::y" if number == 1 else "aten::x", start + 1, 3), launch(start + 2, 10 + number)]
+        rows += [call("cudaMemcpyAsync", start + 6, 20 + number), memcpy(start + 7, 20 + number)] if number else []
+    return lambda **options: made(tmp_path, *rows, **options)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda p: not p.memcpy_count,
+        lambda p: p.memcpy_count <= 0.5,
+        lambda p: p.memcpy_count == 0.0,
+        lambda p: p.memcpy_count + 0,
+        lambda p: int(p.memcpy_count),
+    ],
+)
+def test_counts_that_differ_give_no_single_answer(copying, read):
+    with pytest.raises(AssertionError, match="0, 1 memory copies a step, expected every step"):
+        read(copying(steps_may_differ=True))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda p: p.kernels.launched_by("aten::y").count,
+        lambda p: p.kernels.where(lambda kernel: kernel.chain[0].name == "aten::y").count,
+        lambda p: p.launches.all_calls.named("cudaMemcpyAsync").count,
+        lambda p: bool(p.launches.launched_by("aten::y")),
+        lambda p: len(p.memcpys),
+        lambda p: p.memcpys == [],
+    ],
+)
+def test_a_filter_that_the_steps_answer_differently_raises(copying, read):
+    with pytest.raises(AssertionError, match="steps disagree"):
+        read(copying())
+
+
+def test_sets_compare_with_lists(naive, tmp_path):
+    assert naive.memsets != []
+    assert naive.memcpys == list(naive.memcpys)
+    unmeasured = made(tmp_path, step(1, 0, 10), op("aten::add", 1, 2))
+    for read in (lambda: unmeasured.memcpys == [], lambda: unmeasured.memcpys != [1]):
+        with pytest.raises(NotMeasured):
+            read()
+
+
+def test_places_are_plain_globs(tmp_path):
+    profile = made(tmp_path, step(1, 0, 100), annotation("attn (warm)", 1, 50), op("load<gpu>", 2, 10), launch(4, 1))
+
+    with pytest.raises(SelectorError, match="attn \\(warm\\)"):
+        profile.region("attn")
+    with pytest.raises(SelectorError):
+        profile.assert_kernel_count(1, launched_by="load")
+    profile.assert_kernel_count(1, region="attn (warm)", launched_by="load<*")
+
+
+def test_a_mistyped_region_is_a_mistake_also_where_kernels_are_not_measured(tmp_path):
+    profile = made(tmp_path, step(1, 0, 100), annotation("two", 1, 50), op("aten::add", 2, 10))
+
+    with pytest.raises(SelectorError, match="the closest: two"):
+        profile.assert_kernel_count(1, region="tow")
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (lambda p: p.assert_kernel(None), r"assert_kernel\(None\) is no pattern"),
+        (lambda p: p.assert_op_count(None, at_least=1), "is no pattern"),
+        (lambda p: p.assert_no_memset(ignore_library="no"), "ignore_library='no' is no truth value"),
+        (lambda p: p.assert_no_op("x", allow_empty="no"), "allow_empty='no' is no truth value"),
+        (lambda p: p.assert_no_host_sync(allow=None), "allow=None is no list of patterns"),
+        (lambda p: p.assert_launch_count(0, api="cudaLaunchKernle"), "the closest: cudaLaunchKernel"),
+        (lambda p: p.assert_launch_count(0, api="cudaDeviceSynchronize"), "launches, copies or sets nothing"),
+    ],
+)
+def test_mistyped_arguments_are_refused(naive, check, message):
+    with pytest.raises(MisuseError, match=message):
+        check(naive)
+
+
 # checks()
+
+
+def test_a_skip_inside_checks_does_not_hide_a_failure(naive):
+    with pytest.raises(AssertionError, match="1 memory copy a step"), naive.checks():
+        naive.assert_no_memcpy()
+        pytest.skip("not today")
+    with pytest.raises(pytest.skip.Exception), naive.checks():
+        naive.assert_kernel_count(5)
+        pytest.skip("not today")
 
 
 def test_checks_collects_failures(naive):

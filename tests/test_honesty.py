@@ -112,7 +112,9 @@ def test_late_orphans_mean_that_launches_are_missing(tmp_path, late):
     for check in (lambda: profile.assert_kernel_count(1), profile.assert_no_memcpy, profile.assert_no_memset):
         with pytest.raises(NotMeasured, match="launches are missing"):
             check()
-    assert profile.launch_count == 1
+    with pytest.raises(NotMeasured, match="launches are missing"):
+        profile.assert_launch_count(1)
+    profile.assert_no_host_sync()
 
 
 def test_a_zero_timestamp_never_defines_the_first_event_of_a_stream(tmp_path):
@@ -346,3 +348,126 @@ def test_builders_write_json(tmp_path):
     assert (
         json.loads(write(tmp_path / "t.json", step(1, 0, 10)).read_text())["traceEvents"][0]["name"] == "ProfilerStep#1"
     )
+
+
+# Rows that cannot be read
+
+
+def test_a_launch_that_cannot_be_read_does_not_make_its_event_leaked(tmp_path):
+    bad = call("cudaMemcpyAsync", 1, 50)
+    del bad["ts"]
+    profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1, gpu_ts=40), bad, memcpy(20, 50))
+
+    assert (len(profile.orphans.leaked), len(profile.orphans.late)) == (0, 1)
+    with pytest.raises(NotMeasured):
+        profile.assert_no_memcpy()
+
+
+@pytest.mark.parametrize("phase", ["B", None])
+def test_rows_of_a_phase_that_is_not_understood_are_not_dropped(tmp_path, phase):
+    odd = {**call("cudaMemcpyAsync", 2, 9), "ph": phase}
+    profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1), odd)
+
+    for check in (profile.assert_no_memcpy, profile.assert_no_host_sync):
+        with pytest.raises(NotMeasured, match="1 row of launches or GPU events cannot be read"):
+            check()
+
+
+def test_a_runtime_that_is_not_understood_hides_launches_and_syncs_as_well(tmp_path):
+    other = row("hip_runtime", "hipStreamSynchronize", 3, 2, correlation=7)
+    profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1), other)
+
+    with pytest.raises(NotMeasured, match="not understood: hip_runtime"):
+        profile.assert_no_host_sync()
+
+
+def test_a_call_of_unknown_name_that_carries_a_kernel_is_a_launch(tmp_path):
+    profile = profile_of(tmp_path, step(1, 0, 100), call("cudaFancyLaunch", 2, 1), kernel(4, 1))
+
+    profile.assert_launch_count(1)
+
+
+@pytest.mark.parametrize("broken", ["ts", "dur"])
+def test_what_an_unplaced_op_or_region_encloses_is_not_measured(tmp_path, broken):
+    around = [op("aten::copy_", 1, 10), annotation("r", 1, 10)]
+    for one in around:
+        del one[broken]
+    rows = [*around, call("cudaMemcpyAsync", 2, 1), memcpy(4, 1), op("aten::copy_", 50, 5), annotation("r", 50, 5)]
+    profile = profile_of(tmp_path, step(1, 0, 100), *rows)
+
+    profile.assert_memcpy_count(1)
+    for selector in ({"launched_by": "aten::copy_"}, {"region": "r"}):
+        with pytest.raises(NotMeasured, match="the trace does not tell when"):
+            profile.assert_no_memcpy(**selector)
+
+
+def test_launches_of_an_autograd_thread_between_nodes_belong_to_the_callers_region(tmp_path):
+    node = op("autograd::engine::evaluate_function: MmBackward0", 20, 10, tid=2)
+    rows = [annotation("r", 1, 90), node, call("cudaMemcpyAsync", 35, 1, tid=2), memcpy(40, 1)]
+    profile = profile_of(tmp_path, step(1, 0, 100), *rows)
+
+    profile.assert_memcpy_count(1, region="r")
+
+
+def test_a_zero_byte_call_without_correlation_excuses_no_other(tmp_path):
+    calls = [call("cudaMemcpyAsync", 60, None, bytes=0), call("cudaLaunchKernel", 70, None)]
+    profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1), *calls)
+
+    with pytest.raises(NotMeasured):
+        profile.assert_kernel_count(1)
+
+
+def test_a_memset_of_which_nobody_knows_what_follows_is_not_forgiven(tmp_path):
+    library = {"name": "nvjet_sm90_x"}
+    memsets = [call("cudaMemsetAsync", 1, 1), memset(2, 1)]
+    lost = profile_of(tmp_path, step(1, 0, 100), *memsets, call("cudaLaunchKernel", 3, 2), launch(5, 3, **library))
+    timeless = profile_of(tmp_path, step(1, 0, 100), *memsets, launch(3, 2, gpu_ts=0), launch(5, 3, **library))
+    sizeless = profile_of(tmp_path, step(1, 0, 100), call("cudaMemsetAsync", 1, 1), memset(2, 1, size=None))
+
+    for profile in (lost, timeless, sizeless):
+        with pytest.raises(NotMeasured):
+            profile.assert_no_memset(ignore_library=True)
+
+
+def test_orphans_of_a_trace_without_gpu_events_are_not_measured(tmp_path):
+    with pytest.raises(NotMeasured, match="orphans not measured"):
+        _ = profile_of(tmp_path, step(1, 0, 10), op("aten::add", 1, 2)).orphans
+
+
+def test_a_synchronisation_inside_a_region_of_another_thread_is_the_users(tmp_path):
+    rows = [launch(1, 1), annotation("other", 40, 30, tid=9), call("cudaDeviceSynchronize", 50, 9)]
+
+    profile_of(tmp_path, *rows).assert_host_sync_count(1)
+
+
+def test_a_lost_event_of_a_later_step_makes_the_sets_not_measured(tmp_path):
+    rows = [step(1, 0, 10), step(2, 10, 10), launch(1, 1), launch(11, 2), call("cudaLaunchKernel", 15, 3)]
+    profile = profile_of(tmp_path, *rows)
+
+    with pytest.raises(NotMeasured):
+        len(profile.kernels)
+    # That the limit holds is certain; that the steps agree is not.
+    with pytest.raises(NotMeasured):
+        profile.assert_kernel_count(at_least=1)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"deviceProperties": 5},
+        {"distributedInfo": {"rank": "--5"}},
+        {"pytest_kernelprof": {"steps": 1, "canary_devices": 5}},
+        {"pytest_kernelprof": {"steps": 1, "no_gpu": 7}},
+    ],
+)
+def test_odd_metadata_are_no_traceback(tmp_path, metadata):
+    load_trace(write(tmp_path / "t.json", step(1, 0, 10), launch(1, 1), **metadata))
+
+
+@pytest.mark.parametrize("value", ["--5", "\u00b2", "9" * 5000])
+def test_odd_numbers_are_no_traceback(tmp_path, value):
+    rows = launch(1, 1)
+    rows[1]["args"]["correlation"] = value
+    rows[1]["args"]["grid"] = value
+    rows[1]["ts"] = value
+    load_trace(write(tmp_path / "t.json", step(1, 0, 10), rows))

@@ -40,4 +40,4 @@ def test_what_is_no_size_is_refused(value):
 
 def test_plurals():
     assert [counted(n, "kernel") for n in (0, 1, 2)] == ["0 kernels", "1 kernel", "2 kernels"]
-    assert counted(2, "memory copy", "memory copies") == "2 memory copies"
+    assert counted(2, "memory copy") == "2 memory copies"

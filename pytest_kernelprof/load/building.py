@@ -146,6 +146,8 @@ class _StepMaker:
             frozenset(op.name for op in nested.ops),
             frozenset(span.name for span in _regions(rows)),
             frozenset(event.stream for event in joined.events if event.stream is not None),
+            frozenset(rows.unplaced_ops),
+            frozenset(rows.unplaced_regions),
         )
 
     def step(self, name: str, group: _Group, index: int | None) -> Step:

@@ -40,7 +40,7 @@ def unobserved(rows: Sorted, joined: Joined, recording: Recording | None) -> Rea
         _add(reasons, _API_CLASSES, f"the call that launches the canary is not in the trace; {_DELIVERY}")
     elif not rows.calls:
         _add(reasons, _API_CLASSES, "no runtime or driver call in the trace")
-    if not rows.ops and not rows.annotations and not rows.steps:
+    if not (rows.ops or rows.annotations or rows.steps):
         _add(reasons, ("ops",), "no operator and no annotation in the trace")
     return reasons
 
@@ -53,8 +53,13 @@ def incomplete(rows: Sorted, joined: Joined, recording: Recording | None) -> Rea
     if recording and recording.steps != len(rows.steps):
         missing = f"{len(rows.steps)} of {recording.steps} steps are in the recording: another profiler interfered"
         _add(reasons, CLASSES, missing)
-    if rows.bad_rows:
-        _add(reasons, ("launches", "host_syncs", "ops"), f"{counted(rows.bad_rows, 'row')} without a usable time")
+    if rows.bad_calls:
+        told = f"{counted(rows.bad_calls, 'row')} of launches or GPU events cannot be read"
+        _add(reasons, (*_GPU_CLASSES, *_API_CLASSES), told)
+    if joined.orphans.late:
+        _add(reasons, ("launches",), "launches are missing: a GPU event has none")
+    if rows.unknown_device_rows:
+        _add(reasons, _API_CLASSES, _not_understood(rows))
     return reasons
 
 
@@ -69,7 +74,7 @@ def _no_gpu_events(rows: Sorted, joined: Joined, recording: Recording | None) ->
         return None
     launches = sum(joined.kinds[call] is CallKind.KERNEL_LAUNCH for call in joined.calls)
     if launches:
-        told = counted(launches, "kernel launch", "kernel launches")
+        told = counted(launches, "kernel launch")
         return f"{told} recorded but no GPU event; {_DELIVERY}"
     if rows.unknown_device_rows:
         return _not_understood(rows)

@@ -17,7 +17,8 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         minor), ``distributedInfo`` as torch.profiler adds it.
     """
     distributed = document.distributedInfo
-    devices = [one for one in document.deviceProperties or () if isinstance(one, dict)]
+    listed = document.deviceProperties if isinstance(document.deviceProperties, list) else []
+    devices = [one for one in listed if isinstance(one, dict)]
     names = tuple(str(one["name"]) for one in devices if "name" in one)
     amd = document.hip_runtime_version is not None or any("AMD" in name for name in names)
     nvidia = document.cuda_runtime_version is not None or any("NVIDIA" in name for name in names)

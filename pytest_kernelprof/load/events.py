@@ -53,11 +53,11 @@ def gpu_event(kind: str, row: Row, calls: dict[int, Call]) -> GpuWork:
         return Memcpy(
             **common,
             kind=copy_kind(common["name"]),
-            size_bytes=integer(args.bytes),
+            size_bytes=_size(args),
             pageable=pageable(common["name"]),
         )
     if kind == "memset":
-        return Memset(**common, size_bytes=integer(args.bytes))
+        return Memset(**common, size_bytes=_size(args))
     return Kernel(
         **common,
         grid=triple(args.grid),
@@ -66,6 +66,11 @@ def gpu_event(kind: str, row: Row, calls: dict[int, Call]) -> GpuWork:
         shared_memory_bytes=integer(args.shared_memory),
         reported_occupancy_percent=_occupancy(args),
     )
+
+
+def _size(args: Args) -> int | None:
+    size = integer(args.bytes)
+    return size if size is not None and size >= 0 else None
 
 
 def _occupancy(args: Args) -> float | None:
@@ -123,20 +128,28 @@ def launch_order(event: GpuEvent) -> tuple[int, int]:
 
 
 def with_next_kernels(events: Iterable[GpuWork]) -> list[GpuWork]:
-    """Return the events; each Memset knows the kernel that follows at once on its stream."""
+    """Return the events; each Memset knows the kernel that follows at once on its stream.
+
+    Where a row of the stream has no time, or any row no stream, nobody knows what follows.
+    """
     events = list(events)
     streams: dict[object, list[GpuWork]] = defaultdict(list)
-    for event in sorted((e for e in events if e.start_ns is not None), key=lambda e: e.start_ns or 0):
+    for event in events:
         streams[stream_key(event)].append(event)
+    blind = {key for key, stream in streams.items() if any(event.start_ns is None for event in stream)}
+    everywhere = any(event.stream is None for event in events)
     following = {
-        id(event): after.name
+        id(event): after
         for stream in streams.values()
-        for event, after in pairwise(stream)
-        if isinstance(event, Memset) and isinstance(after, Kernel)
+        for event, after in pairwise(sorted(stream, key=lambda event: event.start_ns or 0))
     }
-    return [
-        msgspec.structs.replace(event, next_kernel=following[id(event)])
-        if isinstance(event, Memset) and id(event) in following
-        else event
-        for event in events
-    ]
+
+    def completed(event: GpuWork) -> GpuWork:
+        if not isinstance(event, Memset):
+            return event
+        after = following.get(id(event))
+        name = after.name if isinstance(after, Kernel) else None
+        known = not everywhere and stream_key(event) not in blind
+        return msgspec.structs.replace(event, next_kernel=name, next_known=known)
+
+    return [completed(event) for event in events]

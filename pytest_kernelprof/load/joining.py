@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..model import Call, GpuEvent, Kernel, Memcpy, Op, Orphans, Thread
+import msgspec
+
+from ..model import Call, GpuEvent, Kernel, Memcpy, Memset, Op, Orphans, Thread
 from .calls import CallKind, call_kind, capture_boundary, ends_a_profile
 from .events import GpuWork, gpu_event, launch_order, stream_key, with_next_kernels
 from .nesting import Nest
 from .own import CANARY
 from .reading import integer
 from .sorting import Sorted, Span
-
-_UNKNOWN_CALL = "INVALID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,12 @@ def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
         sorted((gpu_event(kind, row, by_correlation) for kind, row in rows.gpu), key=launch_order)
     )
     own = {call: name for call, name in nested.calls if name is not None}
-    last_wait = _profilers_own_wait(nested, windows)
+    last_wait = _profilers_own_wait(rows, nested, windows)
     calls = [call for call, name in nested.calls if name is None and call is not last_wait]
     kinds = {call: call_kind(call.name) for call in calls}
     for event in events:
-        if event.launch and event.launch.name == _UNKNOWN_CALL:
+        # A call of unknown name that carries GPU events is what its events say.
+        if event.launch in kinds and kinds[event.launch] is CallKind.OTHER:
             kinds[event.launch] = _kind_of(event)
     started = {event.launch for event in events}
     captures = _Captures(calls, nested.ops)
@@ -70,15 +71,22 @@ def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
         and call.correlation_id not in zero_bytes
         and not captures.cover(call)
     }
+    if any(kinds[call] in (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH) for call in lost):
+        events = [_with_unknown_next(event) for event in events]
     return Joined(
         calls=calls,
         kinds=kinds,
         events=[event for event in events if event.launch not in own],
-        orphans=_orphans(events),
+        orphans=_orphans(events, rows.bad_call_ids),
         lost=lost,
         canary_devices={e.device for e in events if isinstance(e, Kernel) and e.launch and own.get(e.launch) == CANARY},
         canary_called=any(name == CANARY for name in own.values()),
     )
+
+
+def _with_unknown_next(event: GpuWork) -> GpuWork:
+    """Return the event; what follows a Memset is unknown where a kernel may be missing."""
+    return msgspec.structs.replace(event, next_known=False) if isinstance(event, Memset) else event
 
 
 def _by_correlation(calls: list[Call]) -> dict[int, Call]:
@@ -99,8 +107,11 @@ def _kind_of(event: GpuEvent) -> CallKind:
     return CallKind.COPY if isinstance(event, Memcpy) else CallKind.SET
 
 
-def _orphans(events: list[GpuWork]) -> Orphans:
-    """Tell leaked from late: streams are first in, first out."""
+def _orphans(events: list[GpuWork], bad_call_ids: set[int]) -> Orphans:
+    """Tell leaked from late: streams are first in, first out.
+
+    An event whose call is in the file, unreadable, was not launched before the recording.
+    """
     first: dict[object, int] = {}
     for event in events:
         if event.launch and event.start_ns is not None:
@@ -112,21 +123,19 @@ def _orphans(events: list[GpuWork]) -> Orphans:
         if event.launch is None:
             begun = first.get(stream_key(event))
             early = event.start_ns is not None and begun is not None and event.start_ns < begun
+            early = early and event.correlation_id not in bad_call_ids
             (leaked if early else late).append(event)
     return Orphans(tuple(leaked), tuple(late))
 
 
-def _profilers_own_wait(nested: Nest, windows: list[Span]) -> Call | None:
+def _profilers_own_wait(rows: Sorted, nested: Nest, windows: list[Span]) -> Call | None:
     """Return the synchronisation with which torch.profiler ended the recording, if it is there."""
     waits = [call for call, _ in nested.calls if ends_a_profile(call.name)]
     if not waits:
         return None
     last = max(waits, key=lambda call: call.start_ns)
-    inside_step = any(
-        window.start_ns <= last.start_ns and (window.end_ns is None or last.start_ns < window.end_ns)
-        for window in windows
-    )
-    if last.chain or last.regions or inside_step:
+    around = (*windows, *rows.annotations, *rows.ops)
+    if any(one.start_ns <= last.start_ns and (one.end_ns is None or last.start_ns < one.end_ns) for one in around):
         return None
     followed = any(op.thread == last.thread and op.start_ns > last.start_ns for op in nested.ops) or any(
         call.thread == last.thread
@@ -137,12 +146,13 @@ def _profilers_own_wait(nested: Nest, windows: list[Span]) -> Call | None:
     return None if followed else last
 
 
-def _zero_byte_calls(calls: list[Span]) -> set[int | None]:
+def _zero_byte_calls(calls: list[Span]) -> set[int]:
     """Return the correlation ids of copies and sets of which the trace says: zero bytes."""
     return {
-        integer(span.args.correlation)
+        known
         for span in calls
-        if call_kind(span.name) in (CallKind.COPY, CallKind.SET)
+        if (known := integer(span.args.correlation)) is not None
+        and call_kind(span.name) in (CallKind.COPY, CallKind.SET)
         and 0 in (integer(span.args.bytes), integer(span.args.size))
     }
 

@@ -96,7 +96,7 @@ def _learn_autograd(thread: _Thread) -> None:
 def _learn_regions(thread: _Thread) -> None:
     """Note which regions are open from each moment on at which that changes."""
     thread.annotations.sort(key=lambda span: (span.start_ns, -_end(span)))
-    regions = [span for span in thread.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
+    regions = [s for s in thread.annotations if s.end_ns is not None and not s.name.startswith(ANNOTATION_PREFIX)]
     thread.boundaries_ns = sorted({moment for span in regions for moment in (span.start_ns, _end(span))})
     open_now: list[Span] = []
     position = 0
@@ -167,6 +167,8 @@ class _Sweep:
         self.next_end = min((*self.chain_ends, *self.region_ends), default=_FOREVER)
 
     def _open_region(self, span: Span) -> None:
+        if span.end_ns is None:
+            return  # What it encloses is unknown; a selection by its name says so.
         self.regions = (*self.regions, span.name)
         self.region_ends.append(_end(span))
         self.next_end = min(self.next_end, _end(span))
@@ -236,14 +238,11 @@ class _Sweep:
         """Return the regions around *span*, and whether the trace tells them all."""
         if not self.thread.has_backward:
             return self.regions, True
-        nodes = [op for op in self.chain if op.name.startswith(_BACKWARD_NODE)]
-        numbers = {op.sequence_number for op in nodes if op.sequence_number is not None}
+        numbers = {op.sequence_number for op in self.chain if op.name.startswith(_BACKWARD_NODE)}
         if span.name.startswith(_BACKWARD_NODE):
-            numbers |= {number} - {None}  # type: ignore[arg-type]
-        elif not nodes:
-            return self.regions, True
+            numbers.add(number)
         # AccumulateGrad carries no number of its own; it follows the node that made its gradient.
-        self.last_numbers = numbers or self.last_numbers
+        self.last_numbers = {known for known in numbers if known is not None} or self.last_numbers
         if self.thread.forward_starts:
             return self.regions, True  # The thread that called backward() runs it itself.
         callers, known = self._caller_regions(span.start_ns, self.last_numbers)

@@ -13,6 +13,8 @@ import msgspec
 
 from ..errors import TraceError
 
+_LONGEST_NUMBER = 64
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_TIME = msgspec.Raw(b"")
 
@@ -78,7 +80,7 @@ def read(path: str) -> Document:
     Raises:
         TraceError: It cannot be opened, decompressed or decoded.
     """
-    content = _decompressed(path, _bytes_of(path))
+    content = content_of(path)
     try:
         document = _decoded(content)
     except msgspec.ValidationError as error:
@@ -89,6 +91,15 @@ def read(path: str) -> Document:
         raise TraceError(f"{path}: nested too deeply for a trace of torch.profiler") from None
     document.path = path
     return document
+
+
+def content_of(path: str) -> bytes:
+    """Return the content of a trace file, decompressed.
+
+    Raises:
+        TraceError: It cannot be opened or decompressed.
+    """
+    return _decompressed(path, _bytes_of(path))
 
 
 def _bytes_of(path: str) -> bytes:
@@ -138,6 +149,8 @@ def nanoseconds(raw: msgspec.Raw) -> int | None:
         Trace Event Format: ``ts`` and ``dur`` are microseconds; Kineto writes three decimals.
     """
     text = bytes(raw)
+    if len(text) > _LONGEST_NUMBER:
+        return None
     if text[-4:-3] == b".":  # Three decimals, as Kineto writes them.
         digits = text[:-4] + text[-3:]
         if digits.isdigit():
@@ -160,7 +173,7 @@ def integer(value: Any) -> int | None:
     """Return a field as an integer, also where it is text; ``None`` if it is missing or none."""
     if value is None or type(value) is int:
         return value
-    if isinstance(value, str) and value.lstrip("-").isdigit():
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
@@ -168,7 +181,7 @@ def integer(value: Any) -> int | None:
 def triple(value: Any) -> tuple[int, int, int] | None:
     """Return a field that is a list of three integers, or its text, such as a grid."""
     if isinstance(value, str):
-        value = [int(part) for part in re.findall(r"\d+", value)]
+        value = [int(part) for part in re.findall(r"[0-9]+", value[:_LONGEST_NUMBER])]
     if isinstance(value, list) and len(value) == 3 and all(type(part) is int for part in value):
         return (value[0], value[1], value[2])
     return None

@@ -15,34 +15,65 @@ class Recording:
         steps: How many steps were recorded.
         canary_devices: GPUs on which a canary kernel was launched.
         no_gpu: Why no GPU was watched; ``None`` if one was.
+        warmup: Calls before the first recorded one.
+        function: Name of the profiled function, without its module; ``None`` for a block.
+        setup: Whether ``setup=`` made the arguments.
+        test: Id of the test.
+        date: When it was recorded, ISO 8601 in UTC.
+        device: Name of the GPU.
+        driver: Version of the GPU driver.
         torch: Version of torch.
         cuda: CUDA version that torch was built for.
         rocm: ROCm version that torch was built for.
         cudnn: Version of cuDNN.
         python: Version of Python.
         plugin: Version of this package.
+        allocator: A dictionary a step and device, from torch's caching allocator: ``step``,
+            ``device``, ``peak_bytes`` above the start of the step, ``allocated_bytes`` in total
+            during it, ``driver_allocations``, the calls by which it asked the driver for memory.
+        seal: Digest of the events and of this note, in a file that `recordings` wrote.
     """
 
     steps: int
     canary_devices: tuple[int, ...] = ()
     no_gpu: str | None = None
+    warmup: int | None = None
+    function: str | None = None
+    setup: bool = False
+    test: str | None = None
+    date: str | None = None
+    device: str | None = None
+    driver: str | None = None
     torch: str | None = None
     cuda: str | None = None
     rocm: str | None = None
     cudnn: str | None = None
     python: str | None = None
     plugin: str | None = None
+    allocator: tuple[dict[str, int], ...] = ()
+    seal: str | None = None
 
     def to_json(self) -> str:
-        """Return the note as the JSON value that stands in the trace."""
-        return json.dumps(asdict(self))
+        """Return the note as the JSON value that stands in the trace, in a stable order."""
+        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def of(cls, value: Any) -> Recording | None:
         """Return the note found in a trace; ``None`` in a foreign one."""
-        if not isinstance(value, dict) or not isinstance(value.get("steps"), int):
+        if not isinstance(value, dict) or type(value.get("steps")) is not int:
             return None
         known = {field.name for field in fields(cls)}
         arguments = {key: item for key, item in value.items() if key in known}
-        arguments["canary_devices"] = tuple(arguments.get("canary_devices") or ())
-        return cls(**arguments)
+        for name in ("canary_devices", "allocator"):
+            listed = arguments.get(name) or ()
+            if not isinstance(listed, (list, tuple)):
+                return None
+            arguments[name] = tuple(listed)
+        texts = (item for key, item in arguments.items() if key in _TEXTS)
+        return cls(**arguments) if all(item is None or isinstance(item, str) for item in texts) else None
+
+
+_TEXTS = (
+    *("no_gpu", "function", "test", "date", "device", "driver"),
+    *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal"),
+)

@@ -57,7 +57,10 @@ class Sorted:
         gpu: Pairs of ``kernel``, ``memcpy`` or ``memset`` and the row.
         recording_end_ns: End of the recording where the file tells.
         unknown_device_rows: Categories that look like work of a device nobody here knows.
-        bad_rows: How many rows of a known kind had no usable time.
+        bad_calls: Calls without a usable time, and rows whose phase nobody here knows.
+        bad_call_ids: Correlation ids of such calls: their GPU events are no orphans of before.
+        unplaced_ops: Ops without a usable start or end.
+        unplaced_regions: Regions without one.
     """
 
     ops: list[Span] = field(default_factory=list)
@@ -67,20 +70,24 @@ class Sorted:
     gpu: list[tuple[str, Row]] = field(default_factory=list)
     recording_end_ns: int | None = None
     unknown_device_rows: set[str] = field(default_factory=set)
-    bad_rows: int = 0
+    bad_calls: int = 0
+    bad_call_ids: set[int] = field(default_factory=set)
+    unplaced_ops: set[str] = field(default_factory=set)
+    unplaced_regions: set[str] = field(default_factory=set)
 
 
 def sort_rows(rows: Iterable[Row]) -> Sorted:
     """Return *rows* by kind; rows that no count depends on are left out."""
     found = Sorted()
     for row in rows:
-        if row.ph != "X":
-            continue
         category = (row.cat or "").lower()
-        if category in _OPS or category == "user_annotation":
+        if row.ph != "X":
+            # Durations may also be written as pairs of begin and end; torch.profiler never did.
+            found.bad_calls += row.ph in ("B", "E", None) and (category in _CALLS or category in _GPU)
+        elif category in _OPS or category == "user_annotation":
             _add_annotation_or_op(found, row, category)
         elif category in _CALLS:
-            _add(found, found.calls, row)
+            _add_call(found, row)
         elif category in _GPU:
             found.gpu.append((_GPU[category], row))
         elif category == "trace":
@@ -94,18 +101,29 @@ def sort_rows(rows: Iterable[Row]) -> Sorted:
 
 
 def _add_annotation_or_op(found: Sorted, row: Row, category: str) -> None:
-    if _STEP.match(row.name or ""):
-        _add(found, found.steps, row)
-    else:
-        _add(found, found.annotations if category == "user_annotation" else found.ops, row)
-
-
-def _add(found: Sorted, kind: list[Span], row: Row) -> None:
     span = _span(row)
-    if span is None:
-        found.bad_rows += 1
-    else:
+    if _STEP.match(row.name or ""):
+        if span:
+            found.steps.append(span)
+        return
+    kind, unplaced = found.ops, found.unplaced_ops
+    if category == "user_annotation":
+        kind, unplaced = found.annotations, found.unplaced_regions
+    if span is None or span.end_ns is None:
+        unplaced.add(row.name or "")
+    if span is not None:
         kind.append(span)
+
+
+def _add_call(found: Sorted, row: Row) -> None:
+    span = _span(row)
+    if span is not None:
+        found.calls.append(span)
+        return
+    found.bad_calls += 1
+    correlation_id = integer(row.args.correlation) if row.args else None
+    if correlation_id is not None:
+        found.bad_call_ids.add(correlation_id)
 
 
 def _span(row: Row) -> Span | None:

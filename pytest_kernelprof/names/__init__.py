@@ -1,6 +1,6 @@
 """Kernel names: how they are shortened, matched and what library they come from."""
 
 from .libraries import kernel_library
-from .shortening import base_name, matches, shorten
+from .shortening import base_name, glob, matches, shorten
 
-__all__ = ["base_name", "kernel_library", "matches", "shorten"]
+__all__ = ["base_name", "glob", "kernel_library", "matches", "shorten"]

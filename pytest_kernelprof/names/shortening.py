@@ -60,14 +60,18 @@ def _without_return_type(bare: str, name: str) -> str:
     return bare.replace("(anonymous namespace)", "(anonymous\0namespace)").rsplit(" ", 1)[-1].replace("\0", " ")
 
 
+def glob(pattern: str, name: str) -> bool:
+    """Return whether the case-sensitive glob *pattern*, in which ``[`` is literal, matches *name*."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
 def matches(pattern: str, name: str) -> bool:
-    """Return whether the glob *pattern* matches *name*, whole or without its C++ decoration.
+    """Return whether *pattern* matches the name of a GPU event, whole or without its C++ decoration.
 
     Case-sensitive, as ``fnmatch.fnmatchcase``, with ``[`` taken literally: names of kernels hold
     brackets, and a character class in a guard is a mistake more often than a wish.
     """
-    glob = pattern.replace("[", "[[]")
-    return fnmatchcase(name, glob) or fnmatchcase(base_name(name), glob)
+    return glob(pattern, name) or glob(pattern, base_name(name))
 
 
 def shorten(name: str, width: int) -> str:

@@ -84,7 +84,8 @@ def _names(events: EventSet[Any]) -> dict[str, int] | None:
 def _region(name: str, number: int, totals: Step) -> dict[str, Any]:
     kernels = totals.kernels
     inside = sum(name in kernel.regions for kernel in kernels.seen)
-    return {"name": name, "count": number, "kernels": None if kernels.unknown.nothing else inside}
+    unknown = kernels.unknown.nothing or any(kernel.launch and not kernel.regions_known for kernel in kernels.seen)
+    return {"name": name, "count": number, "kernels": None if unknown else inside}
 
 
 def _launched_by(event: GpuEvent) -> tuple[str, ...] | None:

@@ -194,7 +194,11 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
             shown(row["host_syncs"]),
             shown(row["ops"]),
             "not measured" if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
+            f"replayed ({row['replayed']})" if row.get("replayed") else "",
         ]
         for row in rows
     ]
-    return plain_table(("test", "kernels", "copies", "syncs", "ops", "GPU time"), cells)
+    headers = ["test", "kernels", "copies", "syncs", "ops", "GPU time", "mark"]
+    if not any(row.get("replayed") for row in rows):
+        headers, cells = headers[:-1], [cell[:-1] for cell in cells]
+    return plain_table(headers, cells)

@@ -35,7 +35,7 @@ def test_a_profiler_that_delivers_nothing_is_not_measured(run):
         def cupti_delivers_nothing(monkeypatch):
             real = torch.profiler.profile
             cpu = [torch.profiler.ProfilerActivity.CPU]
-            monkeypatch.setattr(torch.profiler, "profile", lambda activities: real(activities=cpu))
+            monkeypatch.setattr(torch.profiler, "profile", lambda activities, **options: real(activities=cpu))
 
         @pytest.mark.kernelprof(device="cuda")
         def test_guard(profiled):
@@ -69,7 +69,7 @@ import torch
 def cupti_delivers_nothing(monkeypatch):
     real = torch.profiler.profile
     cpu = [torch.profiler.ProfilerActivity.CPU]
-    monkeypatch.setattr(torch.profiler, "profile", lambda activities: real(activities=cpu))
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities, **options: real(activities=cpu))
 """
     Path("in_place.py").write_text((examples / "in_place.py").read_text())
     Path("conftest.py").write_text((examples / "conftest.py").read_text() + nothing)

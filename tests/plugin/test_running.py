@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders import run_pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 
@@ -34,7 +35,7 @@ def workers(request):
 
 def test_without_the_flag_guards_are_skipped_and_counted_in_the_last_line(pytester, workers):
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_subprocess("-rs", *workers)
+    result = run_pytest(pytester, "-rs", *workers)
 
     result.assert_outcomes(passed=1, skipped=2)
     assert result.ret == 0
@@ -44,14 +45,14 @@ def test_without_the_flag_guards_are_skipped_and_counted_in_the_last_line(pytest
 
 def test_nothing_is_said_where_nothing_was_skipped(pytester):
     pytester.makepyfile("def test_other(): pass")
-    result = pytester.runpytest_subprocess()
+    result = run_pytest(pytester)
 
     assert "kernelprof:" not in result.stdout.str()
 
 
 def test_with_the_flag_guards_run_and_are_shown(pytester, workers):
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_subprocess("--kernelprof", "--kernelprof-require=2", *workers)
+    result = run_pytest(pytester, "--kernelprof", "--kernelprof-require=2", *workers)
 
     result.assert_outcomes(passed=3)
     assert result.ret == 0
@@ -66,7 +67,7 @@ def test_with_the_flag_guards_run_and_are_shown(pytester, workers):
 def test_the_ini_twin_switches_on(pytester):
     pytester.makepyfile(GUARDS)
     pytester.makeini("[pytest]\nkernelprof = true\nkernelprof_steps = 2\nkernelprof_warmup = 1")
-    result = pytester.runpytest_subprocess()
+    result = run_pytest(pytester)
 
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 1, steps 2)"])
@@ -85,7 +86,7 @@ def test_values_that_toml_typed_are_accepted(pytester):
         kernelprof_activities = ["cpu"]
         """
     )
-    result = pytester.runpytest_subprocess()
+    result = run_pytest(pytester)
 
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 3, steps 2)"])
@@ -94,7 +95,7 @@ def test_values_that_toml_typed_are_accepted(pytester):
 def test_values_in_ini_options_of_pyproject_are_accepted(pytester):
     pytester.makepyfile(GUARDS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nkernelprof = true\nkernelprof_steps = 2\n")
-    result = pytester.runpytest_subprocess("--kernelprof-warmup=2")
+    result = run_pytest(pytester, "--kernelprof-warmup=2")
 
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 2, steps 2)"])
@@ -126,7 +127,7 @@ def test_values_in_ini_options_of_pyproject_are_accepted(pytester):
 def test_wrong_options_are_usage_errors(pytester, arguments, ini, message):
     pytester.makepyfile("def test_other(): pass")
     pytester.makeini(f"[pytest]\n{ini}")
-    result = pytester.runpytest_subprocess(*arguments)
+    result = run_pytest(pytester, *arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message.replace('[', '[[]')}*"])
@@ -134,7 +135,7 @@ def test_wrong_options_are_usage_errors(pytester, arguments, ini, message):
 
 def test_a_run_that_measured_too_little_fails(pytester, workers):
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_subprocess("--kernelprof", "--kernelprof-require=3", *workers)
+    result = run_pytest(pytester, "--kernelprof", "--kernelprof-require=3", *workers)
 
     result.assert_outcomes(passed=3)
     assert result.ret == 1
@@ -143,7 +144,7 @@ def test_a_run_that_measured_too_little_fails(pytester, workers):
 
 def test_a_run_that_lost_its_flag_fails(pytester, workers):
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_subprocess("--kernelprof-require=1", *workers)
+    result = run_pytest(pytester, "--kernelprof-require=1", *workers)
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
@@ -159,11 +160,51 @@ def test_a_run_that_lost_its_gpu_fails(pytester):
         """
     )
     pytester.makeini("[pytest]\nkernelprof_require = 1")
-    result = pytester.runpytest_subprocess("--kernelprof", "-rs")
+    result = run_pytest(pytester, "--kernelprof", "-rs")
 
     result.assert_outcomes(skipped=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*SKIPPED*test_a_run_that_lost_its_gpu_fails.py*: needs xpu: torch * finds * here"])
+
+
+def test_a_profile_that_could_not_answer_its_test_was_not_measured(pytester, workers):
+    pytester.makepyfile(
+        """
+        import torch
+        def test_guard(profiled):
+            profiled(torch.neg, torch.ones(4)).assert_no_memcpy()
+        """
+    )
+    arguments = ("--kernelprof", "--kernelprof-not-measured=skip", "--kernelprof-require=1", *workers)
+    result = run_pytest(pytester, *arguments)
+
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 1
+
+
+def test_a_profile_of_a_run_counts_once_whatever_the_workers(pytester, workers):
+    pytester.makepyfile(
+        """
+        import pytest, torch
+
+        @pytest.fixture(scope="session")
+        def profile(session_profiled):
+            return session_profiled(torch.neg, torch.ones(4))
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_guard(profile, number):
+            profile.assert_op_count("aten::neg", 1)
+        """
+    )
+    assert run_pytest(pytester, "--kernelprof", "--kernelprof-require=2", *workers).ret == 1
+    assert run_pytest(pytester, "--kernelprof", "--kernelprof-require=1", *workers).ret == 0
+
+
+def test_only_listing_tests_requires_nothing(pytester):
+    pytester.makepyfile(GUARDS)
+    pytester.makeini("[pytest]\nkernelprof_require = 1")
+
+    assert run_pytest(pytester, "--collect-only", "-q").ret == 0
 
 
 def test_the_skip_comes_before_other_fixtures(pytester):
@@ -181,7 +222,7 @@ def test_the_skip_comes_before_other_fixtures(pytester):
         """
     )
     for arguments in ((), ("--kernelprof",)):
-        pytester.runpytest_subprocess(*arguments).assert_outcomes(skipped=1)
+        run_pytest(pytester, *arguments).assert_outcomes(skipped=1)
 
 
 def test_the_marker_alone_makes_a_guard(pytester):
@@ -194,29 +235,29 @@ def test_the_marker_alone_makes_a_guard(pytester):
             pass
         """
     )
-    pytester.runpytest_subprocess().assert_outcomes(skipped=1)
-    pytester.runpytest_subprocess("--kernelprof").assert_outcomes(passed=1)
+    run_pytest(pytester).assert_outcomes(skipped=1)
+    run_pytest(pytester, "--kernelprof").assert_outcomes(passed=1)
 
 
 def test_a_fixture_asked_for_at_run_time_is_skipped_and_counted_as_well(pytester):
     pytester.makepyfile("def test_guard(request): request.getfixturevalue('profiled')")
-    result = pytester.runpytest_subprocess()
+    result = run_pytest(pytester)
 
     result.assert_outcomes(skipped=1)
     assert result.outlines[-1] == "kernelprof: 1 test was skipped (needs --kernelprof)"
 
 
 def test_help_and_markers(pytester):
-    text = pytester.runpytest_subprocess("--help").stdout.str()
+    text = run_pytest(pytester, "--help").stdout.str()
     for option in ("--kernelprof ", "--kernelprof-require=N", "--kernelprof-steps=N", "kernelprof_not_measured"):
         assert option in text
-    markers = pytester.runpytest_subprocess("--markers").stdout.str()
+    markers = run_pytest(pytester, "--markers").stdout.str()
     assert "@pytest.mark.kernelprof(device=, warmup=, steps=" in markers
 
 
 def test_no_option_takes_an_optional_value(pytester):
     pytester.makepyfile("def test_other(): pass")
-    result = pytester.runpytest_subprocess("--kernelprof-require")
+    result = run_pytest(pytester, "--kernelprof-require")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
@@ -242,7 +283,7 @@ MISTAKES = """
 @pytest.mark.parametrize("arguments", [(), ("--kernelprof",), ("-k", "nothing")])
 def test_marker_mistakes_stop_collection_in_one_line_each(pytester, arguments):
     pytester.makepyfile(test_it=MISTAKES)
-    result = pytester.runpytest_subprocess(*arguments)
+    result = run_pytest(pytester, *arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -259,7 +300,7 @@ def test_marker_mistakes_stop_collection_in_one_line_each(pytester, arguments):
 def test_marker_mistakes_stop_a_distributed_run_as_well(pytester):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     pytester.makepyfile(test_it=MISTAKES)
-    result = pytester.runpytest_subprocess("--kernelprof", "-n2")
+    result = run_pytest(pytester, "--kernelprof", "-n2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     told = result.stdout.str() + result.stderr.str()
@@ -269,14 +310,14 @@ def test_marker_mistakes_stop_a_distributed_run_as_well(pytester):
 
 def test_quiet_runs_work(pytester):
     pytester.makepyfile(GUARDS)
-    quiet = pytester.runpytest_subprocess("--kernelprof", "-q")
+    quiet = run_pytest(pytester, "--kernelprof", "-q")
     quiet.assert_outcomes(passed=3)
     assert "GPU time" not in quiet.stdout.str()
-    assert pytester.runpytest_subprocess("--kernelprof", "-p", "no:terminal").ret == 0
+    assert run_pytest(pytester, "--kernelprof", "-p", "no:terminal").ret == 0
 
 
 def test_junit_xml_is_written(pytester):
     pytester.makepyfile(GUARDS)
-    pytester.runpytest_subprocess("--kernelprof", "--junitxml=out.xml").assert_outcomes(passed=3)
+    run_pytest(pytester, "--kernelprof", "--junitxml=out.xml").assert_outcomes(passed=3)
 
     assert "test_guard" in (pytester.path / "out.xml").read_text()

@@ -1,0 +1,290 @@
+"""Recordings: where they lie, how they are written, and which of them may be replayed.
+
+A recording is a trace of ours whose note says what was profiled, where and how, closed by a seal
+over events and note: a file that was cut or edited by hand is no measurement.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .errors import ReplayError, TraceError
+from .load import load_trace
+from .load.own import METADATA_KEY
+from .load.reading import content_of
+from .load.recording import Recording
+from .model import CLASSES, Trace
+from .options import Settings
+
+FOLDER = Path("__kernelprof__") / "traces"
+_EVENTS_KEY = "traceEvents"
+_USEFUL = {
+    "cpu_op",
+    "user_annotation",
+    "cuda_runtime",
+    "cuda_driver",
+    "xpu_runtime",
+    "xpu_driver",
+    "kernel",
+    "gpu_memcpy",
+    "gpu_memset",
+    "trace",
+}
+"""Categories of rows on which any assertion depends; the others repeat, describe or decorate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the recordings of one test lie.
+
+    Attributes:
+        folder: The folder.
+        module: Name of the test's file, without its ending.
+        test: The test within its file, such as ``TestMask::test_one[16]``.
+        tests: The folder of the test's file.
+        shared: The name that ``marker(trace=...)`` gives, which several tests may share.
+    """
+
+    folder: Path
+    module: str
+    test: str
+    tests: Path
+    shared: str | None = None
+
+    def file(self, label: str) -> Path:
+        """Return the file of the profile called *label*; the first of a test is ``1``."""
+        return self.folder / f"{slug(self.shared) if self.shared else self.module}{self._rest(label)}"
+
+    def file_before_renaming(self, label: str) -> Path | None:
+        """Return the recording that the same test made when its file had another name.
+
+        ``None`` if there is none, or several. A file that still exists keeps its recordings: a
+        test of the same name in another file is another test.
+        """
+        if self.shared:
+            return None
+        rest = self._rest(label)
+        found = [path for path in self.folder.glob(f"*{rest}") if not self._still_there(path.name.removesuffix(rest))]
+        return found[0] if len(found) == 1 else None
+
+    def _still_there(self, module: str) -> bool:
+        return (self.tests / f"{module}.py").exists()
+
+    def _rest(self, label: str) -> str:
+        more = "" if label == "1" else f"-{slug(label)}"
+        if self.shared:
+            plain = self.shared == slug(self.shared) and label == slug(label)
+            return f"{more}{'' if plain else '-' + _digest(self.shared, label)}.json.gz"
+        return f".{slug(self.test)}{more}-{_digest(self.test, label)}.json.gz"
+
+
+def slug(text: str, limit: int = 60) -> str:
+    """Return *text* as part of a file name that every file system takes."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:limit] or "_"
+
+
+def artifact_name(node_id: str, label: str) -> str:
+    """Return the file name under which the trace of a failed test is kept, unlike that of any other test."""
+    test = node_id.rsplit("::", 1)[-1]
+    return f"{slug(test if label == '1' else f'{test}_{label}')}-{_digest(node_id, label)}.json.gz"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+
+
+# Writing
+
+
+def write(source: Path, goal: Path, *, slim: bool) -> None:
+    """Turn a trace that was just recorded into a recording.
+
+    Args:
+        source: The trace as torch.profiler wrote it.
+        goal: The file to write, at once or not at all.
+        slim: Drop the rows that no assertion can use.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    document = msgspec.json.decode(source.read_bytes(), type=dict[str, msgspec.Raw])
+    events = _slim(document[_EVENTS_KEY]) if slim else bytes(document[_EVENTS_KEY])
+    note = Recording.of(msgspec.json.decode(document[METADATA_KEY]))
+    assert note is not None, "capture writes a note into every trace"
+    document.pop("traceName", None)  # A path of the machine that recorded.
+    document.pop("host_name", None)
+    document[METADATA_KEY] = msgspec.Raw(replace(note, seal=_seal(events, note)).to_json().encode())
+    document[_EVENTS_KEY] = msgspec.Raw(events)
+    write_gzip(msgspec.json.encode(document), goal)
+
+
+def _slim(events: msgspec.Raw) -> bytes:
+    rows = msgspec.json.decode(events, type=list[msgspec.Raw])
+    kept = [bytes(row) for row in rows if _is_useful(row)]
+    return b"[\n" + b",\n".join(re.sub(rb"\s*\n\s*", b"", row) for row in kept) + b"\n]"
+
+
+class _Kind(msgspec.Struct):
+    ph: Any = None
+    cat: Any = None
+
+
+def _is_useful(row: msgspec.Raw) -> bool:
+    kind = msgspec.json.decode(row, type=_Kind)
+    return kind.ph == "X" and str(kind.cat).lower() in _USEFUL
+
+
+def _seal(events: bytes, note: Recording) -> str:
+    content = events + b"\0" + replace(note, seal=None).to_json().encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_gzip(content: bytes, goal: Path) -> None:
+    """Write *content*, compressed, in one step: a reader sees the old file or the new one.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    handle, half = tempfile.mkstemp(dir=goal.parent, prefix=".half-")
+    try:
+        # mtime=0: the same content gives the same file.
+        with os.fdopen(handle, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+            packed.write(content)
+        Path(half).chmod(0o644)
+        Path(half).replace(goal)
+    except BaseException:
+        Path(half).unlink(missing_ok=True)
+        raise
+
+
+def why_not_recorded(trace: Trace) -> str | None:
+    """Return why a trace is too incomplete to be worth keeping, or ``None`` if it may be kept."""
+    if trace.no_gpu is not None:
+        return None  # A CPU test: what it says of operators is whole.
+    for step in (trace.totals, *trace.steps):
+        for name in CLASSES:
+            unknown = getattr(step, name).unknown
+            if name == "ops" and not unknown.nothing:
+                continue  # Work of a thread without ops is no loss of the recording.
+            if unknown.why():
+                return f"{name}: {unknown.why()}"
+    return None
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a replayed profile expects of its recording.
+
+    Attributes:
+        settings: How the test asks to be profiled.
+        function: Name of the function; ``None`` for a block.
+        max_age: Oldest that is accepted; ``None`` for any age.
+        command: How to record it again, for messages.
+    """
+
+    settings: Settings
+    function: str | None
+    max_age: timedelta | None
+    command: str
+
+
+def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
+    """Return a recording and its note.
+
+    Raises:
+        ReplayError: It is missing, corrupt, edited, incomplete, too old, or of something else.
+    """
+    __tracebackhide__ = True
+    again = f"record it again: {wanted.command}"
+    if not path.exists():
+        raise ReplayError(f"no recording to replay (looked for {path}); make one: {wanted.command}")
+    try:
+        note = _sealed_note(path)
+        trace = load_trace(path)
+    except TraceError as error:
+        raise ReplayError(f"recording is corrupt: {error}; {again}") from None
+    problem = _mismatch(note, wanted) or _too_old(note, wanted.max_age) or why_not_recorded(trace)
+    if problem:
+        raise ReplayError(f"recording {path} cannot be replayed: {problem}; {again}")
+    return trace, note
+
+
+def _sealed_note(path: Path) -> Recording:
+    content = content_of(str(path))
+    try:
+        document = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        note = Recording.of(msgspec.json.decode(document.get(METADATA_KEY, msgspec.Raw(b"null"))))
+    except (msgspec.DecodeError, TypeError) as error:
+        raise TraceError(f"{path}: {error}") from None
+    if note is None or note.seal is None:
+        raise TraceError(f"{path}: not written by --kernelprof-record")
+    if note.seal != _seal(bytes(document.get(_EVENTS_KEY, msgspec.Raw(b""))), note):
+        raise TraceError(f"{path}: edited after it was recorded, its seal does not match")
+    return note
+
+
+def _mismatch(note: Recording, wanted: Wanted) -> str | None:
+    if note.function != wanted.function:
+        was, now = (f"{name!r}" if name else "a block" for name in (note.function, wanted.function))
+        return f"it is of {was}, the test profiles {now}"
+    if wanted.function is None:
+        return None  # A block is recorded once, whatever the settings.
+    for name in ("steps", "warmup"):
+        was_set, is_set = getattr(note, name), getattr(wanted.settings, name)
+        if was_set != is_set:
+            return f"it was made with {name}={was_set}, the test asks for {name}={is_set}"
+    return None
+
+
+def _too_old(note: Recording, max_age: timedelta | None) -> str | None:
+    if max_age is None:
+        return None
+    try:
+        made = datetime.fromisoformat(note.date or "")
+    except ValueError:
+        return "its date cannot be read"
+    age = datetime.now(timezone.utc) - made
+    if age <= max_age:
+        return None
+    return f"it is {age.days} days old, kernelprof_replay_max_age allows {max_age.days}"
+
+
+def recordings_below(folder: Path, *, any_folder: bool) -> list[Path]:
+    """Return the recordings below a folder, or beside a test file, in order.
+
+    Args:
+        folder: A folder, or a test file.
+        any_folder: Look in every folder, not only in those where recordings lie by default.
+    """
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder if folder.is_dir() else folder.parent):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+        if any_folder or Path(place).parts[-2:] == FOLDER.parts:
+            found += [Path(place, name) for name in sorted(files) if name.endswith(".json.gz")]
+    return found
+
+
+def devices_of(files: list[Path]) -> list[str]:
+    """Return on which devices *files* were recorded, each once; what is no recording is left out."""
+    found: dict[str, None] = {}
+    for path in files:
+        try:
+            note = _sealed_note(path)
+        except TraceError:
+            continue
+        found[note.device or "a machine without a GPU"] = None
+    return list(found)

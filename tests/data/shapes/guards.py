@@ -1,0 +1,271 @@
+"""Guards of many shapes, recorded on an H200 and replayed everywhere: same verdicts, same messages.
+
+Copied to ``test_guards.py`` to run, since many are meant to fail. What needs a GPU (streams, graphs,
+pinned memory) is made inside the profiled functions or by ``setup=``, which replay does not call.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.kernelprof(device="cuda")
+
+
+def scores_of(q, k):
+    return torch.matmul(q, k.transpose(-2, -1)) * 0.125
+
+
+@torch.no_grad()
+def naive(q, k, v, mask):
+    return torch.matmul(torch.softmax(scores_of(q, k).masked_fill(mask, float("-inf")), dim=-1), v)
+
+
+@torch.no_grad()
+def in_place(q, k, v, mask):
+    return torch.matmul(torch.softmax(scores_of(q, k).masked_fill_(mask, float("-inf")), dim=-1), v)
+
+
+def inputs(device):
+    q, k, v = (torch.randn(2, 4, 256, 64, device=device, dtype=torch.bfloat16) for _ in range(3))
+    return q, k, v, torch.ones(256, 256, dtype=torch.bool, device=device).triu(1)
+
+
+def double(x):
+    return x * 2
+
+
+def test_naive_kernels(profiled):
+    profile = profiled(naive, *inputs(profiled.device))
+    profile.assert_kernel_count(5)
+    profile.assert_no_host_sync()
+
+
+def test_naive_copy_fails(profiled):
+    profiled(naive, *inputs(profiled.device)).assert_no_memcpy()
+
+
+def test_naive_bytes(profiled):
+    profiled(naive, *inputs(profiled.device)).assert_memcpy_bytes(2 * 4 * 256 * 256 * 2)
+
+
+def test_in_place_no_copy(profiled):
+    profiled(in_place, *inputs(profiled.device)).assert_no_memcpy()
+
+
+def test_in_place_memset(profiled):
+    profiled(in_place, *inputs(profiled.device)).assert_no_memset(ignore_library=True)
+
+
+def test_sequence_passes(profiled):
+    profiled(in_place, *inputs(profiled.device)).assert_kernel_sequence([..., "*softmax*", ...])
+
+
+def test_sequence_fails(profiled):
+    profiled(in_place, *inputs(profiled.device)).assert_kernel_sequence(["*softmax*", ...])
+
+
+def test_single_kernel(profiled):
+    profiled(double, torch.ones(1024, device=profiled.device)).assert_single_kernel()
+
+
+def test_plain_assert_fails(profiled):
+    assert profiled(naive, *inputs(profiled.device)).kernel_count == 4
+
+
+def test_checks_fail_together(profiled):
+    profile = profiled(naive, *inputs(profiled.device))
+    with profile.checks():
+        profile.assert_no_memcpy(kind="DtoD")
+        profile.assert_no_kernel("*softmax*")
+        profile.assert_kernel_count(5)
+
+
+def test_item_fails(profiled):
+    profiled(lambda x: x.sum().item(), torch.ones(4096, device=profiled.device)).assert_no_host_sync()
+
+
+def test_item_allowed(profiled):
+    profile = profiled(lambda x: x.sum().item(), torch.ones(4096, device=profiled.device))
+    profile.assert_no_host_sync(allow=["aten::item"])
+    profile.assert_memcpy_count(1, kind="DtoH", launched_by="aten::item")
+
+
+def test_boolean_mask(profiled):
+    x = torch.ones(4096, device=profiled.device)
+    profile = profiled(lambda x: x[x > 0], x)
+    profile.assert_op_count("aten::nonzero", 1)
+    profile.assert_host_sync_count(1)
+
+
+def test_pageable_copy_fails(profiled):
+    profile = profiled.configure(setup=lambda: torch.ones(1000))(lambda x: x.to("cuda"))
+    profile.assert_memcpy_count(1, kind="HtoD")
+    profile.assert_no_memcpy(pageable=True)
+
+
+def test_pinned_copy(profiled):
+    profile = profiled.configure(setup=lambda: torch.ones(1000).pin_memory())(lambda x: x.to("cuda", non_blocking=True))
+    profile.assert_no_memcpy(pageable=True)
+    profile.assert_no_host_sync()
+
+
+def two_streams(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+    return y + 1
+
+
+def test_two_streams(profiled):
+    profile = profiled.configure(steps_may_differ=True)(two_streams, torch.ones(1 << 20, device=profiled.device))
+    profile.assert_kernel_count(2)
+    assert len({kernel.stream for kernel in profile.kernels}) == 2
+
+
+class Replayed:
+    """Captures a graph when it is first called, and replays it from then on."""
+
+    def __init__(self):
+        self.graph = None
+
+    def __call__(self, x):
+        if self.graph is None:
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                for _ in range(3):
+                    x = x * 2
+        self.graph.replay()
+
+
+def test_graph(profiled):
+    profile = profiled(Replayed(), torch.ones(1 << 16, device=profiled.device))
+    profile.assert_kernel_count(3)
+    profile.assert_launch_count(1)
+    profile.assert_graphed()
+
+
+def test_graph_fails(profiled):
+    profiled(double, torch.ones(1024, device=profiled.device)).assert_graphed()
+
+
+def train(model, x):
+    with torch.profiler.record_function("train"):
+        model.zero_grad(set_to_none=True)
+        model(x).square().mean().backward()
+
+
+def test_backward_region(profiled):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(profiled.device)
+    profile = profiled(train, model, torch.randn(32, 64, device=profiled.device))
+    assert profile.region("train").kernel_count == profile.kernel_count
+    profile.assert_op_count("autograd::engine::evaluate_function: AddmmBackward0", 2)
+
+
+def test_region_that_is_not_there_raises(profiled):
+    profiled(double, torch.ones(1024, device=profiled.device)).assert_kernel_count(1, region="train")
+
+
+def test_block(profiled):
+    x = torch.ones(1024, device=profiled.device)
+    with profiled.block() as handle:
+        x + 1
+        x * 2
+    handle.profile.assert_kernel_count(2)
+
+
+def test_two_profiles(profiled):
+    x = torch.ones(1024, device=profiled.device)
+    first = profiled(double, x)
+    second = profiled.configure(name="in place")(torch.Tensor.mul_, x, 2)
+    first.assert_op_count("aten::mul", 1)
+    second.assert_no_op("aten::mul")
+    second.assert_op_count("aten::mul_", 1)
+
+
+class TestInAClass:
+    def test_count(self, profiled):
+        profiled(double, torch.ones(1024, device=profiled.device)).assert_kernel_count(1)
+
+    def test_count_fails(self, profiled):
+        profiled(double, torch.ones(1024, device=profiled.device)).assert_kernel_count(2)
+
+
+@pytest.mark.parametrize("name", ["a/b::[c]", "x" * 300, "plain"], ids=["a/b::[c]", "x" * 300, "plain"])
+def test_parameters(profiled, name):
+    profiled(double, torch.ones(1024, device=profiled.device)).assert_kernel_count(1)
+
+
+def test_steps_that_disagree_fail(profiled):
+    sizes = iter([8, 8, 8, 8, 16, 8])
+
+    def grow(x):
+        for _ in range(next(sizes) // 8):
+            x = x * 2
+
+    profiled(grow, torch.ones(1024, device=profiled.device)).assert_kernel_count(1)
+
+
+def in_a_thread(x):
+    thread = threading.Thread(target=lambda: x * 2)
+    thread.start()
+    thread.join()
+
+
+def test_ops_of_another_thread(profiled):
+    profile = profiled(in_a_thread, torch.ones(1024, device=profiled.device))
+    profile.assert_kernel_count(1)
+    profile.assert_op_count("aten::mul", 1)
+
+
+def test_memory_of_other_kinds_fails(profiled):
+    profiled(lambda x: x.to(torch.float64), torch.ones(1024, device=profiled.device)).assert_no_op("aten::_to_copy")
+
+
+def nothing():
+    return None
+
+
+def test_nothing_is_measured_nothing(profiled):
+    profile = profiled(nothing)
+    assert profile.kernel_count == 0
+    profile.assert_no_memcpy()
+
+
+def test_sort(profiled):
+    profiled(lambda x: x.sort(), torch.randn(1 << 12, device=profiled.device)).assert_memcpy_count(at_most=0)
+
+
+@pytest.fixture(scope="module")
+def shared(module_profiled):
+    return module_profiled(double, torch.ones(2048, device=module_profiled.device))
+
+
+def test_shared_fixture_passes(shared):
+    shared.assert_kernel_count(1)
+
+
+def test_shared_fixture_fails(shared):
+    shared.assert_no_kernel("*elementwise*")
+
+
+@pytest.mark.kernelprof(trace="one trace")
+def test_shared_trace_passes(profiled):
+    profiled(double, torch.ones(4096, device=profiled.device)).assert_kernel_count(1)
+
+
+@pytest.mark.kernelprof(trace="one trace")
+def test_shared_trace_fails(profiled):
+    profiled(double, torch.ones(4096, device=profiled.device)).assert_op_count("aten::mul", 2)
+
+
+@pytest.mark.kernelprof(steps=5, warmup=1)
+def test_other_settings(profiled):
+    profile = profiled(double, torch.ones(1024, device=profiled.device))
+    assert len(profile.steps) == 5
+    profile.assert_launch_count(1, api="cudaLaunchKernel")
