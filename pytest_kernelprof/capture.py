@@ -232,7 +232,8 @@ def profile_calls(
         with session:
             for number in range(settings.steps):
                 calls.prepare()
-                session.synchronize()
+                if number == 0 or settings.setup is not None:
+                    session.synchronize()  # Later steps begin where the last one was waited for.
                 with session.step(number):
                     result = calls.run()
                 session.check_alone(f"{function_name(function)} (call {calls.number} of {calls.total})")

@@ -197,9 +197,11 @@ class _Sweep:
             self.result.ops.append(op)
         # An op that never ended encloses nothing for certain.
         if span.end_ns is not None:
+            end_ns = _end(span)
             self.chain = (*self.chain, op)
-            self.chain_ends.append(_end(span))
-            self.next_end = min(self.next_end, _end(span))
+            self.chain_ends.append(end_ns)
+            if end_ns < self.next_end:
+                self.next_end = end_ns
 
     def _add_call(self, span: Span) -> None:
         correlation_id = integer(span.args.correlation)
@@ -272,4 +274,6 @@ class _Sweep:
 
 def _end(span: Span) -> int:
     """Return the end of a range; one of no length still encloses what starts with it."""
-    return _FOREVER if span.end_ns is None else max(span.end_ns, span.start_ns + 1)
+    if span.end_ns is None:
+        return _FOREVER
+    return span.end_ns if span.end_ns > span.start_ns else span.start_ns + 1

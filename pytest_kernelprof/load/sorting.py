@@ -102,7 +102,7 @@ def sort_rows(rows: Iterable[Row]) -> Sorted:
 
 def _add_annotation_or_op(found: Sorted, row: Row, category: str) -> None:
     span = _span(row)
-    if _STEP.match(row.name or ""):
+    if row.name and row.name.startswith(STEP_PREFIX) and _STEP.match(row.name):
         if span:
             found.steps.append(span)
         return
