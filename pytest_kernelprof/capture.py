@@ -315,7 +315,9 @@ class _Session:
         self.torch = torch
         self.steps = steps
         self.subject = subject
+        self.settings = settings
         self.allocator: list[dict[str, int]] = []
+        self.figures: dict[int, dict[str, int]] = {}
         self.accelerators = [] if health.lost_in else _with_context(torch)
         kinds = {"cuda" if name == "rocm" else name for name in settings.activities or ("cpu", "cuda", "xpu")}
         watched = [one for one in self.accelerators if one.kind in kinds]
@@ -335,6 +337,7 @@ class _Session:
             self.no_gpu = "this build of torch cannot record GPU events"
             wanted = [activity.CPU]
             self.watched = []
+        self.counted = [one.index for one in self.watched if one.kind == "cuda"]
         self.profiler = torch.profiler.profile(activities=wanted, **_all_threads())
 
     def __enter__(self) -> None:
@@ -383,13 +386,17 @@ class _Session:
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
         """Mark a step in the trace; note what the allocator did in it, outside its window."""
-        devices = [one.index for one in self.watched if one.kind == "cuda"]
-        before = {index: _allocator(self.torch, index, reset=True) for index in devices}
+        for index in self.counted:
+            if index not in self.figures or self.settings.setup is not None:
+                self.figures[index] = _allocator(self.torch, index)
+            with suppress(RuntimeError):  # An allocator without statistics.
+                self.torch.cuda.reset_peak_memory_stats(index)
         with self.torch.profiler.record_function(f"{STEP_PREFIX}{number}"):
             yield
-        for index in devices:
-            start, end = before[index], _allocator(self.torch, index)
-            if start is not None and end is not None:
+        for index in self.counted:
+            start, end = self.figures[index], _allocator(self.torch, index)
+            self.figures[index] = end
+            if start and end:
                 self.allocator.append(
                     {
                         "step": number,
@@ -434,16 +441,14 @@ class _Session:
         )
 
 
-def _allocator(torch: Any, index: int, *, reset: bool = False) -> dict[str, int] | None:
-    """Return what the caching allocator says of a device; ``None`` if it keeps no statistics."""
+def _allocator(torch: Any, index: int) -> dict[str, int]:
+    """Return what the caching allocator says of a device; nothing if it keeps no statistics."""
     try:
-        if reset:
-            torch.cuda.reset_peak_memory_stats(index)
-        figures = torch.cuda.memory_stats_as_nested_dict(index)
+        figures = torch._C._cuda_memoryStats(index)
         size = figures["allocated_bytes"]["all"]
         return {**{key: size[key] for key in ("current", "peak", "allocated")}, "driver": figures["num_device_alloc"]}
-    except (KeyError, RuntimeError):
-        return None
+    except (AttributeError, KeyError, RuntimeError):
+        return {}
 
 
 def _all_threads() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from .recording import Recording
 from .sorting import Sorted, Span, sort_rows
 
 WHOLE_FILE = "(whole file)"
+_FOREVER = 1 << 62
 _LAUNCHES = (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
 
 
@@ -97,10 +98,11 @@ def _step_finder(windows: list[Span]) -> Callable[[int], int | None]:
     if not windows:
         return lambda _: 0
     starts = [window.start_ns for window in windows]
+    ends = [_FOREVER if window.end_ns is None else window.end_ns for window in windows]
 
     def find(now_ns: int) -> int | None:
         position = bisect_right(starts, now_ns) - 1
-        return position if position >= 0 and _holds(windows[position], now_ns) else None
+        return position if position >= 0 and now_ns < ends[position] else None
 
     return find
 

@@ -24,6 +24,8 @@ _DELIVERY = (
     "another profiler attached to the process"
 )
 
+_NOTHING_MISSING = Unknown()
+
 Reasons = dict[str, list[str]]
 """Class of events to the reasons why it was not measured."""
 
@@ -127,8 +129,10 @@ def unknown_of(class_name: str, nothing: Reasons, partial: list[Reasons], calls:
     if class_name == "host_syncs" and any(may_block_untold(call.name) for call in calls):
         told.append("copies on XPU do not tell whether they wait")
     kinds = _LOST_KINDS.get(class_name, ())
-    lost = tuple(call for call in calls if call in joined.lost and joined.kinds[call] in kinds) if kinds else ()
-    return Unknown(reasons=tuple(told), lost=lost)
+    lost: tuple[Call, ...] = ()
+    if joined.lost and kinds:
+        lost = tuple(call for call in calls if call in joined.lost and joined.kinds[call] in kinds)
+    return Unknown(reasons=tuple(told), lost=lost) if told or lost else _NOTHING_MISSING
 
 
 def blind_threads(calls: list[Call], nested: Nest, joined: Joined, home: set[Thread]) -> Reasons:

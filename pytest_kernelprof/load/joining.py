@@ -137,6 +137,8 @@ def _profilers_own_wait(rows: Sorted, nested: Nest, windows: list[Span]) -> Call
     around = (*windows, *rows.annotations, *rows.ops)
     if any(one.start_ns <= last.start_ns and (one.end_ns is None or last.start_ns < one.end_ns) for one in around):
         return None
+    if not any(one.start_ns > last.start_ns for one in (*rows.ops, *rows.calls)):
+        return last
     followed = any(op.thread == last.thread and op.start_ns > last.start_ns for op in nested.ops) or any(
         call.thread == last.thread
         and call.start_ns > last.start_ns

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..model import Call, Op, Thread
@@ -30,12 +29,14 @@ class Nest:
         calls: Calls with the name of the plugin's own annotation around each, if any.
         op_threads: Threads on which any op was recorded.
         linked_calls: Calls whose chain comes from another thread, through ``External id``.
+        links_needed: Whether any call may have to be linked so: its thread has no ops.
     """
 
     ops: list[Op] = field(default_factory=list)
     calls: list[tuple[Call, str | None]] = field(default_factory=list)
     op_threads: set[Thread] = field(default_factory=set)
     linked_calls: set[Call] = field(default_factory=set)
+    links_needed: bool = False
 
 
 @dataclass(slots=True)
@@ -70,7 +71,10 @@ def nest(rows: Sorted, external_ids: dict[int, int]) -> Nest:
     for thread in threads.values():
         _learn_autograd(thread)
         _learn_regions(thread)
-    result = Nest(op_threads={key for key, thread in threads.items() if thread.ops})
+    result = Nest(
+        op_threads={key for key, thread in threads.items() if thread.ops},
+        links_needed=any(thread.calls and not thread.ops for thread in threads.values()),
+    )
     by_external_id: dict[int, list[Op]] = defaultdict(list)
     # Threads with ops first: launches on the others may refer to them.
     for key in sorted(threads, key=lambda key: not threads[key].ops):
@@ -149,10 +153,14 @@ class _Sweep:
             else:
                 self._add_call(span)
 
-    def _items(self) -> Iterator[tuple[int, int, int, int, Span]]:
-        for kind, spans in ((_ANNOTATION, self.thread.annotations), (_OP, self.thread.ops), (_CALL, self.thread.calls)):
-            for position, span in enumerate(spans):
-                yield span.start_ns, kind, -_end(span), position, span
+    def _items(self) -> list[tuple[int, int, int, int, Span]]:
+        """Return annotations, ops and calls as they sort: by start, outer before inner."""
+        kinds = ((_ANNOTATION, self.thread.annotations), (_OP, self.thread.ops), (_CALL, self.thread.calls))
+        return [
+            (span.start_ns, kind, -(span.end_ns or span.start_ns), position, span)
+            for kind, spans in kinds
+            for position, span in enumerate(spans)
+        ]
 
     def _close_until(self, now_ns: int) -> None:
         if self.chain_ends and min(self.chain_ends) <= now_ns:
@@ -190,8 +198,7 @@ class _Sweep:
             regions_known=known,
             sequence_number=number,
         )
-        external_id = integer(span.args.external_id)
-        if external_id is not None:
+        if self.result.links_needed and (external_id := integer(span.args.external_id)) is not None:
             self.by_external_id[external_id].append(op)
         if self.own is None:
             self.result.ops.append(op)

@@ -151,12 +151,13 @@ def nanoseconds(raw: msgspec.Raw) -> int | None:
     text = bytes(raw)
     if len(text) > _LONGEST_NUMBER:
         return None
-    if text[-4:-3] == b".":  # Three decimals, as Kineto writes them.
-        digits = text[:-4] + text[-3:]
-        if digits.isdigit():
-            return int(digits)
-    elif text.isdigit():
+    try:
+        # Three decimals, as Kineto writes them, or none: without the point these are nanoseconds.
+        if text[-4:-3] == b".":
+            return int(text[:-4] + text[-3:])
         return int(text) * 1000
+    except ValueError:
+        pass
     text = text.strip(b'"')
     if not text:
         return None

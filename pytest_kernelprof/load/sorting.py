@@ -13,21 +13,21 @@ from .own import STEP_PREFIX
 from .reading import NO_ARGS, Args, Row, integer, nanoseconds
 
 _STEP = re.compile(re.escape(STEP_PREFIX) + r"\d+$")
-_OPS = {"cpu_op", "operator"}
-_CALLS = {"cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver"}
-_GPU = {"kernel": "kernel", "gpu_memcpy": "memcpy", "memcpy": "memcpy", "gpu_memset": "memset", "memset": "memset"}
-# Rows that say nothing about what was launched: they repeat, describe or decorate.
-_IGNORED = {
-    "gpu_user_annotation",
-    "python_function",
-    "overhead",
-    "cuda_sync",
-    "trace",
-    "ac2g",
-    "fwdbwd",
-    "cpu_instant_event",
-    "cuda_profiler_range",
+_OP, _ANNOTATION, _CALL, _TRACE, _IGNORED, _UNKNOWN = "op", "annotation", "call", "trace", "ignored", "unknown"
+_GPU_KINDS = ("kernel", "memcpy", "memset")
+_KINDS: dict[str | None, str] = {
+    **dict.fromkeys(("cpu_op", "operator"), _OP),
+    "user_annotation": _ANNOTATION,
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver"), _CALL),
+    "kernel": "kernel",
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), "memcpy"),
+    **dict.fromkeys(("gpu_memset", "memset"), "memset"),
+    "trace": _TRACE,
+    # Rows that say nothing about what was launched: they repeat, describe or decorate.
+    **dict.fromkeys(("gpu_user_annotation", "python_function", "overhead", "cuda_sync"), _IGNORED),
+    **dict.fromkeys(("ac2g", "fwdbwd", "cpu_instant_event", "cuda_profiler_range"), _IGNORED),
 }
+"""Categories in lower case: releases before 1.12 wrote ``Operator``, ``Kernel``, ``Runtime``."""
 
 
 class Span(msgspec.Struct, gc=False):
@@ -79,40 +79,54 @@ class Sorted:
 def sort_rows(rows: Iterable[Row]) -> Sorted:
     """Return *rows* by kind; rows that no count depends on are left out."""
     found = Sorted()
+    add = {_ANNOTATION: _add_annotation, _CALL: _add_call, _TRACE: _add_trace, _UNKNOWN: _add_unknown}
     for row in rows:
-        category = (row.cat or "").lower()
+        kind = _KINDS.get(row.cat) or _KINDS.get((row.cat or "").lower(), _UNKNOWN)
         if row.ph != "X":
             # Durations may also be written as pairs of begin and end; torch.profiler never did.
-            found.bad_calls += row.ph in ("B", "E", None) and (category in _CALLS or category in _GPU)
-        elif category in _OPS or category == "user_annotation":
-            _add_annotation_or_op(found, row, category)
-        elif category in _CALLS:
-            _add_call(found, row)
-        elif category in _GPU:
-            found.gpu.append((_GPU[category], row))
-        elif category == "trace":
-            span = _span(row)
-            if span and span.end_ns is not None:
-                found.recording_end_ns = max(span.end_ns, found.recording_end_ns or span.end_ns)
-        elif category not in _IGNORED and _looks_like_device_work(row):
-            found.unknown_device_rows.add(row.cat or "(none)")
+            found.bad_calls += row.ph in ("B", "E", None) and kind in (_CALL, *_GPU_KINDS)
+        elif kind is _OP:
+            _add_op(found, row)
+        elif kind in _GPU_KINDS:
+            found.gpu.append((kind, row))
+        elif kind is not _IGNORED:
+            add[kind](found, row)
     found.steps.sort(key=lambda step: step.start_ns)
     return found
 
 
-def _add_annotation_or_op(found: Sorted, row: Row, category: str) -> None:
+def _add_op(found: Sorted, row: Row) -> None:
     span = _span(row)
-    if row.name and row.name.startswith(STEP_PREFIX) and _STEP.match(row.name):
-        if span:
-            found.steps.append(span)
-        return
-    kind, unplaced = found.ops, found.unplaced_ops
-    if category == "user_annotation":
-        kind, unplaced = found.annotations, found.unplaced_regions
     if span is None or span.end_ns is None:
-        unplaced.add(row.name or "")
+        found.unplaced_ops.add(row.name or "")
     if span is not None:
-        kind.append(span)
+        (found.steps if _is_step(span.name) else found.ops).append(span)
+
+
+def _add_annotation(found: Sorted, row: Row) -> None:
+    span = _span(row)
+    if span is not None and _is_step(span.name):
+        found.steps.append(span)
+        return
+    if span is None or span.end_ns is None:
+        found.unplaced_regions.add(row.name or "")
+    if span is not None:
+        found.annotations.append(span)
+
+
+def _is_step(name: str) -> bool:
+    return name.startswith(STEP_PREFIX) and _STEP.match(name) is not None
+
+
+def _add_trace(found: Sorted, row: Row) -> None:
+    span = _span(row)
+    if span and span.end_ns is not None:
+        found.recording_end_ns = max(span.end_ns, found.recording_end_ns or span.end_ns)
+
+
+def _add_unknown(found: Sorted, row: Row) -> None:
+    if _looks_like_device_work(row):
+        found.unknown_device_rows.add(row.cat or "(none)")
 
 
 def _add_call(found: Sorted, row: Row) -> None:
