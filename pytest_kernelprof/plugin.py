@@ -315,7 +315,10 @@ class Run:
 
         def register(label: str, trace: Trace, file: Path, note: Recording | None) -> Callable[[], str | None]:
             test = self.item.nodeid if self.item else place.test
-            row = {**_row(test, label, trace, note), "owner": str(place)}
+            row = {
+                **_row(test, label, trace, note),
+                "owner": f"{self._shown(place.tests)}/{place.module}::{place.test}",
+            }
             if self.item is not None:
                 self.item.user_properties.append((_PROPERTY, row))
             if note is not None:

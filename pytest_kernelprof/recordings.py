@@ -24,7 +24,7 @@ from .load.own import METADATA_KEY
 from .load.reading import content_of
 from .load.recording import Recording
 from .model import CLASSES, Trace
-from .options import Settings
+from .options import DeviceRequirement, Settings
 
 FOLDER = Path("__kernelprof__") / "traces"
 _EVENTS_KEY = "traceEvents"
@@ -217,7 +217,12 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
         trace = load_trace(path)
     except TraceError as error:
         raise ReplayError(f"recording is corrupt: {error}; {again}") from None
-    problem = _mismatch(note, wanted) or _too_old(note, wanted.max_age) or why_not_recorded(trace)
+    problem = (
+        _mismatch(note, wanted)
+        or _other_device(trace, wanted.settings.device)
+        or _too_old(note, wanted.max_age)
+        or why_not_recorded(trace)
+    )
     if problem:
         raise ReplayError(f"recording {path} cannot be replayed: {problem}; {again}")
     return trace, note
@@ -247,6 +252,20 @@ def _mismatch(note: Recording, wanted: Wanted) -> str | None:
         was_set, is_set = getattr(note, name), getattr(wanted.settings, name)
         if was_set != is_set:
             return f"it was made with {name}={was_set}, the test asks for {name}={is_set}"
+    return None
+
+
+def _other_device(trace: Trace, required: DeviceRequirement | None) -> str | None:
+    """Return why the device of a recording is not what the test asks for."""
+    if required is None or not required.is_gpu:
+        return None
+    if trace.no_gpu is not None:
+        return f"it was made without a GPU, the test needs {required}"
+    found = trace.environment.compute_capability
+    if required.minimum is None:
+        return None
+    if found is None or tuple(int(part) for part in found.split(".")) < required.minimum:
+        return f"it was made with compute capability {found or 'unknown'}, the test needs {required}"
     return None
 
 

@@ -319,6 +319,29 @@ def test_recordings_of_something_else_are_refused(pytester, recorded, old, new, 
     )
 
 
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("cuda", "it was made without a GPU, the test needs cuda"), ("cuda>=9.0", "the test needs cuda>=9.0")],
+)
+def test_recordings_of_another_device_are_refused(pytester, recorded, device, message):
+    source = (pytester.path / "test_it.py").read_text()
+    (pytester.path / "test_it.py").write_text(source.replace('device="cpu"', f'device="{device}"'))
+    result = replay(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}; record it again*"])
+
+
+def test_a_recording_of_a_smaller_capability_is_refused(pytester):
+    shutil.copytree(EXAMPLES / "attention", pytester.path / "attention")
+    guard = pytester.path / "attention/test_naive.py"
+    guard.write_text(guard.read_text().replace('device="cuda"', 'device="cuda>=10.0"'))
+    result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
+
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["E *made with compute capability 9.0, the test needs cuda>=10.0*"])
+
+
 def reseal(document):
     """Give the changed document the seal that belongs to it, as nobody would by hand."""
     from pytest_kernelprof.load.recording import Recording
