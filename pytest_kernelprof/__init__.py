@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TraceError
+    from .events import Call, Kernel, Memcpy, Memset, Op
+    from .eventset import EventSet
     from .load import load_trace
-    from .model import Call, EventSet, Kernel, Memcpy, Memset, Op, Step, Trace
+    from .model import Step, Trace
     from .profile import Count, Profile
     from .profiled import Profiled
 
@@ -43,7 +45,9 @@ _HOMES = {
     **dict.fromkeys(
         ("CaptureError", "KernelprofError", "MisuseError", "NotMeasured", "SelectorError", "TraceError"), "errors"
     ),
-    **dict.fromkeys(("Call", "EventSet", "Kernel", "Memcpy", "Memset", "Op", "Step", "Trace"), "model"),
+    **dict.fromkeys(("Call", "Kernel", "Memcpy", "Memset", "Op"), "events"),
+    "EventSet": "eventset",
+    **dict.fromkeys(("Step", "Trace"), "model"),
     **dict.fromkeys(("Count", "Profile"), "profile"),
     "Profiled": "profiled",
     "load_trace": "load",

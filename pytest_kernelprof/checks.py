@@ -16,8 +16,9 @@ from types import EllipsisType
 from typing import Any
 
 from .errors import MisuseError
+from .events import Event, Kernel, Memcpy, Memset
+from .eventset import EventSet, Selection
 from .load.calls import CallKind, call_kind
-from .model import Event, EventSet, Kernel, Memcpy, Memset, Selection
 from .names import glob, kernel_library, matches
 from .units import counted, format_bytes, parse_bytes, plural
 

@@ -12,22 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
 
 from . import checks
 from .errors import MisuseError, NotMeasured
+from .events import Call, Kernel, Memcpy, Memset, Op
+from .eventset import EventSet, LaunchSet, Selection
 from .load.own import NO_CONTEXT
-from .model import (
-    Call,
-    Environment,
-    EventSet,
-    Kernel,
-    LaunchSet,
-    Memcpy,
-    Memset,
-    Op,
-    Orphans,
-    Selection,
-    Step,
-    Trace,
-    TraceWarning,
-)
+from .model import Environment, Orphans, Step, Trace, TraceWarning
 from .report import text
 from .units import plural
 

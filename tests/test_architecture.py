@@ -16,6 +16,8 @@ LAYERS = (
     "errors",
     "units",
     "names",
+    "events",
+    "eventset",
     "model",
     "load",
     "functions",

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kernelprof import MisuseError, Profile, SelectorError, load_trace
-from pytest_kernelprof.model import EventSet, union_length
+from pytest_kernelprof.eventset import EventSet
+from pytest_kernelprof.model import union_length
 
 DATA = Path(__file__).parent / "data/traces_h200"
 

@@ -12,7 +12,7 @@ import pytest
 from builders import launch, step, write
 
 from pytest_kernelprof import KernelprofError, TraceError, load_trace
-from pytest_kernelprof.load.events import copy_kind, pageable
+from pytest_kernelprof.load.gpu_rows import copy_kind, pageable
 from pytest_kernelprof.load.reading import nanoseconds
 
 DATA = Path(__file__).parent / "data/traces_h200"

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model import Call, EventSet, Kernel, LaunchSet, Memcpy, Memset, Op, Step, Trace, TraceWarning, Vocabulary
+from ..events import Call, Kernel, Memcpy, Memset, Op
+from ..eventset import EventSet, LaunchSet, Vocabulary
+from ..model import Step, Trace, TraceWarning
 from ..units import counted
 from .calls import CallKind, call_kind, is_host_sync
 from .completeness import blind_threads, incomplete, step_reasons, summary, unknown_of, unobserved
 from .environment import environment
-from .events import GpuWork
+from .gpu_rows import GpuWork
 from .joining import Joined, join
 from .nesting import Nest, nest
 from .own import ANNOTATION_PREFIX

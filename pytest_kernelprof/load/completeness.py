@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..model import CLASSES, Call, Step, Thread, Unknown
+from ..events import Call, Thread
+from ..eventset import Unknown
+from ..model import CLASSES, Step
 from ..units import counted
 from .calls import CallKind, may_block_untold
 from .joining import Joined

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..model import Call, GpuEvent, Kernel, Memcpy, Memset, Op, Orphans, Thread
+from ..events import Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
+from ..model import Orphans
 from .calls import CallKind, call_kind, capture_boundary, ends_a_profile
-from .events import GpuWork, gpu_event, launch_order, stream_key, with_next_kernels
+from .gpu_rows import GpuWork, gpu_event, launch_order, stream_key, with_next_kernels
 from .nesting import Nest
 from .own import CANARY
 from .reading import integer

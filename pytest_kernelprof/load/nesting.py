@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..model import Call, Op, Thread
+from ..events import Call, Op, Thread
 from .own import ANNOTATION_PREFIX
 from .reading import integer
 from .sorting import Sorted, Span

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..model import EventSet, GpuEvent, Kernel, Memcpy, Step, Trace, union_length
+from ..events import GpuEvent, Kernel, Memcpy
+from ..eventset import EventSet
+from ..model import Step, Trace, union_length
 from ..names import kernel_library
 
 SCHEMA = "kernelprof/summary/1"

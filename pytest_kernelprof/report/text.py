@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..checks import Change, Verdict, slowest_first
-from ..model import CLASSES, Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, Step, Trace
+from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op
+from ..model import CLASSES, Step, Trace
 from ..names import shorten
 from ..units import format_bytes, format_ns
 

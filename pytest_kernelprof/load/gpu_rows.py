@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import Call, GpuEvent, Kernel, Memcpy, Memset
+from ..events import Call, GpuEvent, Kernel, Memcpy, Memset
 from .reading import NO_ARGS, Args, Row, integer, nanoseconds, triple
 
 GpuWork = Kernel | Memcpy | Memset
