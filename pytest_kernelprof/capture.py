@@ -224,6 +224,8 @@ def profile_calls(
             result = calls.run()
         subject = {
             "function": function_name(function),
+            "module": module_name(function),
+            "arguments": describe_arguments(function, args, kwargs) if settings.setup is None else None,
             "warmup": settings.warmup,
             "setup": settings.setup is not None,
             "test": test,
@@ -428,6 +430,8 @@ class _Session:
             canary_devices=tuple(one.index for one in self.watched),
             no_gpu=self.no_gpu,
             **self.subject,
+            activities=self.settings.activities,
+            requires=str(self.settings.device) if self.settings.device else None,
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             device=_device_name(torch, self.watched),
             driver=_driver_version() if self.watched else None,

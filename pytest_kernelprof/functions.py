@@ -53,3 +53,36 @@ def function_name(function: Callable[..., Any]) -> str:
         function = function.func
     name = getattr(function, "__name__" if inspect.isbuiltin(function) else "__qualname__", None)
     return str(name or getattr(function, "__name__", None) or type(function).__name__)
+
+
+def module_name(function: Callable[..., Any]) -> str | None:
+    """Return the last part of the name of the module that a function, or a callable's class, comes from."""
+    while isinstance(function, partial):
+        function = function.func
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(owner, "__module__", None)
+    return module.rpartition(".")[2] if isinstance(module, str) else None
+
+
+def describe_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Return what a call is given, in words that are the same on every device.
+
+    Tensors are told by dtype and shape, plain values by their repr, everything else by its type.
+    """
+    bound = (*function.args, *function.keywords.values()) if isinstance(function, partial) else ()
+    return [
+        *(_describe(value) for value in bound),
+        *(_describe(value) for value in args),
+        *(f"{name}={_describe(value)}" for name, value in kwargs.items()),
+    ]
+
+
+def _describe(value: Any) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{str(dtype).rpartition('.')[2]}{list(shape)}"
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return repr(value)[:80]
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_describe(item) for item in value[:8])}{', ...' if len(value) > 8 else ''}]"
+    return type(value).__qualname__

@@ -336,5 +336,8 @@ def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -
     run = {name: found.pop(name) for name in _OF_THE_RUN if name in found}
     options = RunOptions(settings=Settings(**found), **run)
     if options.record and options.replay != "never":
-        raise MisuseError("record and replay exclude each other: nothing is ever written from a replay")
+        on_line = {name: command_line(f"kernelprof_{name}") is not None for name in ("record", "replay")}
+        if on_line["record"] == on_line["replay"]:
+            raise MisuseError("record and replay exclude each other: nothing is ever written from a replay")
+        options = replace(options, replay="never") if on_line["record"] else replace(options, record=False)
     return replace(options, enabled=options.enabled or options.record or options.replay != "never")

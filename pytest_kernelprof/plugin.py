@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .errors import MisuseError, NotMeasured
+from .errors import MisuseError, NotMeasured, ReplayError
 from .options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
 from .units import counted
 
@@ -131,6 +132,8 @@ class Run:
         self.compared: str | None = None
         self.rows: list[dict[str, Any]] = []
         self.skipped = 0
+        self.shared: set[Path] = set()
+        self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -204,7 +207,9 @@ class Run:
         if not self.options.enabled or not _is_profiled(item):
             return
         device = _settings(self, item).device
-        if self.replays(device):
+        replays = self.replays(device)
+        self._refuse_mixed_fixture(item, replays)
+        if replays:
             item.user_properties.append((_REPLAYED, True))
             return
         if device is None:
@@ -219,6 +224,17 @@ class Run:
             if self.get_health().lost_in:
                 raise NotMeasured(f"not measured: {self.get_health().why()}")
             capture.create_context(device)
+
+    def _refuse_mixed_fixture(self, item: pytest.Item, replays: bool) -> None:
+        """Refuse a fixture of wider scope that was made live for one test and is replayed for another."""
+        for name, owner in (("module_profiled", item.nodeid.partition("::")[0]), ("session_profiled", "session")):
+            made = self.replayed_fixtures.get((name, owner))
+            if name in getattr(item, "fixturenames", ()) and made is not None and made is not replays:
+                was, now = ("replayed", "live") if made else ("live", "replayed")
+                raise ReplayError(
+                    f"{name} was made for a test that is {was}, {item.name} is {now}; "
+                    "give the tests that share it one device= (pytestmark)"
+                )
 
     def replays(self, device: DeviceRequirement | None) -> bool:
         """Return whether tests that need *device* are judged by their recordings."""
@@ -324,7 +340,7 @@ class Run:
             if note is not None:
                 return lambda: self._shown(file)
             if self.options.record:
-                row["recorded"] = self._record(trace, file, place.file(label))
+                row["recorded"] = self._record(trace, file, place, label, test)
             kept = Kept(file, self.config.rootpath / KEPT / artifact_name(test, label), test)
             self.kept.append(kept)
 
@@ -336,18 +352,30 @@ class Run:
 
         return register
 
-    def _record(self, trace: Trace, file: Path, goal: Path) -> str:
+    def _record(self, trace: Trace, file: Path, place: Place, label: str, test: str) -> str:
         """Keep a trace as a recording, and return what became of it in one line."""
         from . import recordings
 
+        goal = place.file(label)
+        kept = " (the old recording is kept)" if goal.exists() else ""
         why = recordings.why_not_recorded(trace)
+        if why is None and place.shared and goal in self.shared:
+            why = recordings.conflict(goal, trace, test)
         if why:
-            return f"{_NOT_RECORDED} {why}"
+            return f"{_NOT_RECORDED} {why}{kept}"
         try:
             recordings.write(file, goal, slim=self.options.slim)
         except OSError as error:
-            return f"{_NOT_RECORDED} {self._shown(goal)}: {error.strerror}"
+            return f"{_NOT_RECORDED} {self._shown(goal)}: {error.strerror}{kept}"
+        self.shared.add(goal)
         return self._shown(goal)
+
+    def record_command(self, node: pytest.Item | pytest.Collector) -> str:
+        """Return the command that records a test, as a shell takes it."""
+        path, _, test = node.nodeid.partition("::")
+        shown = self._shown(self.config.rootpath / path)
+        where = f" --kernelprof-traces={shlex.quote(self.options.traces)}" if self.options.traces else ""
+        return f"pytest --kernelprof-record{where} {shlex.quote(f'{shown}::{test}' if test else shown)}"
 
     def place(self, node: pytest.Item | pytest.Collector, shared: str | None) -> Place:
         """Return where the recordings of a test, a module or the run lie."""
@@ -359,8 +387,8 @@ class Run:
         if self.options.traces is None:
             folder = file.parent / FOLDER
         else:
-            below = os.path.relpath(file.parent, root).replace("..", "_")
-            folder = self._traces_folder(self.options.traces) / below
+            parts = Path(os.path.relpath(file.parent, root)).parts
+            folder = self._traces_folder(self.options.traces).joinpath(*("__up__" if p == ".." else p for p in parts))
         return Place(folder=folder, module=file.stem, test=test, tests=file.parent, shared=shared)
 
     # The run
@@ -397,11 +425,14 @@ class Run:
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
         """Mark the results of replayed tests."""
-        if report.when != "call" or (_REPLAYED, True) not in map(tuple, getattr(report, "user_properties", ())):
+        if (_REPLAYED, True) not in map(tuple, getattr(report, "user_properties", ())):
             return None
-        if hasattr(report, "wasxfail") or report.outcome == "skipped":
-            return None
-        return report.outcome, "." if report.passed else "F", f"{report.outcome.upper()} (replayed)"
+        if report.when == "call" and hasattr(report, "wasxfail") and report.outcome in ("skipped", "passed"):
+            xfailed = report.outcome == "skipped"
+            return ("xfailed", "x", "XFAIL (replayed)") if xfailed else ("xpassed", "X", "XPASS (replayed)")
+        if report.when == "call" and report.outcome != "skipped":
+            return report.outcome, "." if report.passed else "F", f"{report.outcome.upper()} (replayed)"
+        return ("error", "E", "ERROR (replayed)") if report.when != "call" and report.failed else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the profiles of a test; under xdist its report brings them."""
@@ -503,12 +534,20 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "test": node.nodeid or "session",
         "verbose": _verbosity(request.config) > 0,
         "register": run.registrar(place),
+        "must_name": _must_name(run, request.scope),
     }
     source: Source
     folder: Path | None = None
-    if run.replays(settings.device):
-        command = f"pytest --kernelprof-record {(run.item or node).nodeid}"
-        wanted = Wanted(settings, None, run.options.replay_max_age, command)
+    replays = run.replays(settings.device)
+    if request.scope != "function":
+        run.replayed_fixtures[(f"{request.scope}_profiled", node.nodeid or "session")] = replays
+    if replays:
+        wanted = Wanted(
+            settings=settings,
+            test_module=place.module,
+            max_age=run.options.replay_max_age,
+            command=run.record_command(run.item or node),
+        )
         source = Replay(place=place, wanted=wanted, **common)
     else:
         folder = run.new_folder()
@@ -518,6 +557,15 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     if folder is not None:
         run.kept = [kept for kept in run.kept if kept.file.parent != folder]
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _must_name(run: Run, scope: str) -> str | None:
+    if scope == "function" or not (run.options.record or run.options.replay != "never"):
+        return None
+    return (
+        f"recordings of {scope}_profiled are found by name, since the order of its profiles changes with the tests "
+        f"that run; write {scope}_profiled.configure(name='...')"
+    )
 
 
 @pytest.fixture

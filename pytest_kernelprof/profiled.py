@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from .capture import BlockCapture, Health, device_of, import_torch, profile_calls
 from .errors import CaptureError, MisuseError, NotMeasured
-from .functions import function_name, refuse_unprofilable
+from .functions import describe_arguments, function_name, module_name, refuse_unprofilable
 from .load import load_trace
 from .load.recording import Recording
 from .model import Trace
@@ -34,8 +34,16 @@ class Source(ABC):
         test: Id of the test, or of the module, that owns them.
     """
 
-    def __init__(self, *, test: str, verbose: bool, register: Register) -> None:
-        """Make a source; *verbose* shows every row in messages."""
+    def __init__(self, *, test: str, verbose: bool, register: Register, must_name: str | None = None) -> None:
+        """Make a source.
+
+        Args:
+            test: Id of the test, or of the module, that owns the profiles.
+            verbose: Show every row in messages.
+            register: Is told of each profile.
+            must_name: Why a profile needs a ``name=``, if it does.
+        """
+        self._must_name = must_name
         self.test = test
         self._verbose = verbose
         self._register = register
@@ -45,8 +53,10 @@ class Source(ABC):
         """Return the label of the next profile: its name, or its place in the order of calls.
 
         Raises:
-            MisuseError: The name was used before in this test.
+                MisuseError: The name was used before in this test, or is missing where it must not be.
         """
+        if name is None and self._must_name:
+            raise MisuseError(f"a profile needs name= here: {self._must_name}")
         label = name if name is not None else str(len(self._labels) + 1)
         if label in self._labels:
             raise MisuseError(f"name={label!r} was given to two profiles of one test; each needs its own")
@@ -196,29 +206,39 @@ class Replay(Source):
         refuse_unprofilable(function)
         if settings.setup is not None and (args or kwargs):
             raise CaptureError("arguments and setup= were both given; what setup returns becomes the arguments")
-        return self._read(settings, function_name(function))
+        asked = replace(
+            self._wanted,
+            settings=settings,
+            function=function_name(function),
+            module=module_name(function),
+            arguments=describe_arguments(function, args, kwargs) if settings.setup is None else None,
+        )
+        return self._read(self.label(settings.name), asked)
 
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin a block, which runs, but is not recorded."""
-        return _ReplayedBlock(lambda: self._read(settings, None))
+        label = self.label(settings.name)  # Now, as when it was recorded: the block may raise.
+        return _ReplayedBlock(lambda: self._read(label, replace(self._wanted, settings=settings)))
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _read(self, settings: Settings, function: str | None) -> Profile:
+    def _read(self, label: str, wanted: Wanted) -> Profile:
         __tracebackhide__ = True
-        label = self.label(settings.name)
         file = self._place.file(label)
         if not file.exists():
             file = self._place.file_before_renaming(label) or file
-        trace, note = read(file, replace(self._wanted, settings=settings, function=function))
+        trace, note = read(file, wanted)
+        origin = f"replayed: recorded on {note.device or 'a machine without a GPU'}, {(note.date or '')[:10]}"
+        if Path((note.test or "").partition("::")[0]).stem != self._place.module and not self._place.shared:
+            origin += f", as {note.test}"
         return Profile(
             trace,
-            steps_may_differ=settings.steps_may_differ,
+            steps_may_differ=wanted.settings.steps_may_differ,
             verbose=self._verbose,
             keep_trace=self._register(label, trace, file, note),
             result=_no_result,
-            origin=f"replayed: recorded on {note.device or 'a machine without a GPU'}, {(note.date or '')[:10]}",
+            origin=origin,
         )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from .load.reading import content_of
 from .load.recording import Recording
 from .model import CLASSES, Trace
 from .options import DeviceRequirement, Settings
+from .units import counted
 
 FOLDER = Path("__kernelprof__") / "traces"
 _EVENTS_KEY = "traceEvents"
@@ -118,14 +120,17 @@ def write(source: Path, goal: Path, *, slim: bool) -> None:
         OSError: The file cannot be written.
     """
     document = msgspec.json.decode(source.read_bytes(), type=dict[str, msgspec.Raw])
-    events = _slim(document[_EVENTS_KEY]) if slim else bytes(document[_EVENTS_KEY])
-    note = Recording.of(msgspec.json.decode(document[METADATA_KEY]))
-    assert note is not None, "capture writes a note into every trace"
+    if slim:
+        document[_EVENTS_KEY] = msgspec.Raw(_slim(document[_EVENTS_KEY]))
     document.pop("traceName", None)  # A path of the machine that recorded.
     document.pop("host_name", None)
-    document[METADATA_KEY] = msgspec.Raw(replace(note, seal=_seal(events, note)).to_json().encode())
-    document[_EVENTS_KEY] = msgspec.Raw(events)
-    write_gzip(msgspec.json.encode(document), goal)
+    write_gzip(sealed(document), goal)
+
+
+def sealed(document: dict[str, msgspec.Raw]) -> bytes:
+    """Return a trace file of ours, closed by a seal over everything in it."""
+    note = {**msgspec.json.decode(document[METADATA_KEY]), "seal": _seal(document)}
+    return msgspec.json.encode({**document, METADATA_KEY: msgspec.Raw(_canonical(note))})
 
 
 def _slim(events: msgspec.Raw) -> bytes:
@@ -144,9 +149,18 @@ def _is_useful(row: msgspec.Raw) -> bool:
     return kind.ph == "X" and str(kind.cat).lower() in _USEFUL
 
 
-def _seal(events: bytes, note: Recording) -> str:
-    content = events + b"\0" + replace(note, seal=None).to_json().encode()
-    return hashlib.sha256(content).hexdigest()
+def _seal(document: dict[str, msgspec.Raw]) -> str:
+    """Return the digest of a trace file's content, its note without a seal included."""
+    note = {**msgspec.json.decode(document[METADATA_KEY]), "seal": None}
+    digest = hashlib.sha256()
+    for key in sorted(document):
+        content = _canonical(note) if key == METADATA_KEY else bytes(document[key]).strip()
+        digest.update(key.encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()
+
+
+def _canonical(note: dict[str, Any]) -> bytes:
+    return json.dumps(note, sort_keys=True).encode()
 
 
 def write_gzip(content: bytes, goal: Path) -> None:
@@ -185,21 +199,27 @@ def why_not_recorded(trace: Trace) -> str | None:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a replayed profile expects of its recording.
 
     Attributes:
         settings: How the test asks to be profiled.
         function: Name of the function; ``None`` for a block.
+        module: Last part of the name of its module.
+        arguments: What it is given, as `describe_arguments` tells; ``None`` if ``setup=`` makes it.
+        test_module: Name of the test's file, without its ending.
         max_age: Oldest that is accepted; ``None`` for any age.
         command: How to record it again, for messages.
     """
 
     settings: Settings
-    function: str | None
+    test_module: str
     max_age: timedelta | None
     command: str
+    function: str | None = None
+    module: str | None = None
+    arguments: list[str] | None = None
 
 
 def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
@@ -219,7 +239,7 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
         raise ReplayError(f"recording is corrupt: {error}; {again}") from None
     problem = (
         _mismatch(note, wanted)
-        or _other_device(trace, wanted.settings.device)
+        or _other_device(note, trace, wanted.settings.device)
         or _too_old(note, wanted.max_age)
         or why_not_recorded(trace)
     )
@@ -237,30 +257,45 @@ def _sealed_note(path: Path) -> Recording:
         raise TraceError(f"{path}: {error}") from None
     if note is None or note.seal is None:
         raise TraceError(f"{path}: not written by --kernelprof-record")
-    if note.seal != _seal(bytes(document.get(_EVENTS_KEY, msgspec.Raw(b""))), note):
+    if note.seal != _seal(document):
         raise TraceError(f"{path}: edited after it was recorded, its seal does not match")
     return note
 
 
 def _mismatch(note: Recording, wanted: Wanted) -> str | None:
+    """Return what a recording is of, where that is not what the test profiles."""
     if note.function != wanted.function:
         was, now = (f"{name!r}" if name else "a block" for name in (note.function, wanted.function))
         return f"it is of {was}, the test profiles {now}"
+    # A function of the test's own file changes its module with the file's name.
+    modules, own = (note.module, wanted.module), (_test_module(note.test), wanted.test_module)
+    if None not in modules and note.module != wanted.module and modules != own:
+        return f"it is of {note.function!r} in {note.module}, the test profiles that of {wanted.module}"
+    if note.arguments is not None and wanted.arguments is not None and list(note.arguments) != wanted.arguments:
+        return f"it was made with ({', '.join(note.arguments)}), the test passes ({', '.join(wanted.arguments)})"
     if wanted.function is None:
         return None  # A block is recorded once, whatever the settings.
-    for name in ("steps", "warmup"):
-        was_set, is_set = getattr(note, name), getattr(wanted.settings, name)
+    asked = {"setup": wanted.settings.setup is not None, "activities": wanted.settings.activities}
+    for name in ("steps", "warmup", "setup", "activities"):
+        was_set, is_set = getattr(note, name), asked.get(name, getattr(wanted.settings, name))
         if was_set != is_set:
             return f"it was made with {name}={was_set}, the test asks for {name}={is_set}"
     return None
 
 
-def _other_device(trace: Trace, required: DeviceRequirement | None) -> str | None:
+def _test_module(test: str | None) -> str:
+    return Path((test or "").partition("::")[0]).stem
+
+
+def _other_device(note: Recording, trace: Trace, required: DeviceRequirement | None) -> str | None:
     """Return why the device of a recording is not what the test asks for."""
+    if note.requires is not None and note.requires.partition(">=")[0] != (required.kind if required else None):
+        return f"it was made for device={note.requires}, the test asks for {required or 'no device'}"
     if required is None or not required.is_gpu:
         return None
-    if trace.no_gpu is not None:
-        return f"it was made without a GPU, the test needs {required}"
+    vendor = {"cuda": "nvidia", "rocm": "amd"}.get(required.kind)
+    if trace.no_gpu is not None or (vendor and trace.environment.vendor != vendor):
+        return f"it was made on {note.device or 'a machine without a GPU'}, the test needs {required}"
     found = trace.environment.compute_capability
     if required.minimum is None:
         return None
@@ -279,7 +314,11 @@ def _too_old(note: Recording, max_age: timedelta | None) -> str | None:
     age = datetime.now(timezone.utc) - made
     if age <= max_age:
         return None
-    return f"it is {age.days} days old, kernelprof_replay_max_age allows {max_age.days}"
+    return f"it is {_age(age)} old, kernelprof_replay_max_age allows {_age(max_age)}"
+
+
+def _age(age: timedelta) -> str:
+    return counted(age.days, "day") if age.days else counted(age.seconds // 3600, "hour")
 
 
 def recordings_below(folder: Path, *, any_folder: bool) -> list[Path]:
@@ -307,3 +346,26 @@ def devices_of(files: list[Path]) -> list[str]:
             continue
         found[note.device or "a machine without a GPU"] = None
     return list(found)
+
+
+def conflict(goal: Path, trace: Trace, test: str) -> str | None:
+    """Return why a shared recording must not be replaced: another test just recorded something else there.
+
+    Args:
+        goal: The file that several tests share.
+        trace: What would be written.
+        test: The test that would write it.
+    """
+    try:
+        note = _sealed_note(goal)
+        there = load_trace(goal)
+    except TraceError:
+        return None
+    if note.test in (None, test) or _content(there) == _content(trace):
+        return None
+    return f"{note.test} recorded something else under the same name"
+
+
+def _content(trace: Trace) -> list[list[str]]:
+    first = trace.steps[0]
+    return [sorted(event.name for event in getattr(first, name).seen) for name in CLASSES]

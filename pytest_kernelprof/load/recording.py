@@ -17,7 +17,11 @@ class Recording:
         no_gpu: Why no GPU was watched; ``None`` if one was.
         warmup: Calls before the first recorded one.
         function: Name of the profiled function, without its module; ``None`` for a block.
+        module: Last part of the name of the function's module.
+        arguments: What it was given, tensors by dtype and shape; ``None`` where ``setup=`` made it.
         setup: Whether ``setup=`` made the arguments.
+        activities: What torch.profiler was asked to record; ``None``: whatever is there.
+        requires: What the test's ``device=`` asked for.
         test: Id of the test.
         date: When it was recorded, ISO 8601 in UTC.
         device: Name of the GPU.
@@ -39,7 +43,11 @@ class Recording:
     no_gpu: str | None = None
     warmup: int | None = None
     function: str | None = None
+    module: str | None = None
+    arguments: tuple[str, ...] | None = None
     setup: bool = False
+    activities: tuple[str, ...] | None = None
+    requires: str | None = None
     test: str | None = None
     date: str | None = None
     device: str | None = None
@@ -64,16 +72,18 @@ class Recording:
             return None
         known = {field.name for field in fields(cls)}
         arguments = {key: item for key, item in value.items() if key in known}
-        for name in ("canary_devices", "allocator"):
-            listed = arguments.get(name) or ()
-            if not isinstance(listed, (list, tuple)):
+        for name in ("canary_devices", "allocator", "arguments", "activities"):
+            listed = arguments.get(name)
+            if listed is not None and not isinstance(listed, (list, tuple)):
                 return None
-            arguments[name] = tuple(listed)
+            arguments[name] = None if listed is None else tuple(listed)
+        arguments["canary_devices"] = arguments["canary_devices"] or ()
+        arguments["allocator"] = arguments["allocator"] or ()
         texts = (item for key, item in arguments.items() if key in _TEXTS)
         return cls(**arguments) if all(item is None or isinstance(item, str) for item in texts) else None
 
 
 _TEXTS = (
-    *("no_gpu", "function", "test", "date", "device", "driver"),
+    *("no_gpu", "function", "module", "requires", "test", "date", "device", "driver"),
     *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal"),
 )

@@ -319,9 +319,125 @@ def test_recordings_of_something_else_are_refused(pytester, recorded, old, new, 
     )
 
 
+def test_edited_metadata_are_refused(pytester, recorded):
+    rewrite(recorded, lambda document: document.update(deviceProperties=[{"name": "NVIDIA B300"}]))
+
+    replay(pytester).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("torch.ones(4,", "torch.ones(5,", "it was made with (float32[[]4]), the test passes (float32[[]5])"),
+        (
+            "profiled(negate, torch",
+            "profiled.configure(setup=tuple)(negate); (torch",
+            "made with setup=False*setup=True",
+        ),
+        ("profiled(negate", "profiled.configure(activities='cpu')(negate", "made with activities=None*"),
+    ],
+)
+def test_recordings_of_other_arguments_are_refused(pytester, recorded, old, new, message):
+    source = (pytester.path / "test_it.py").read_text()
+    (pytester.path / "test_it.py").write_text(source.replace(old, new, 1))
+    result = replay(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}*"])
+
+
+def test_profiles_of_wider_fixtures_need_a_name_to_be_recorded(pytester):
+    pytester.makepyfile(
+        test_it="""
+        import torch
+        def test_one(module_profiled):
+            module_profiled(torch.neg, torch.ones(4, device=module_profiled.device)).assert_op_count("aten::neg", 1)
+        """
+    )
+    for option in ("--kernelprof-record", "--kernelprof-replay=always"):
+        result = run_pytest(pytester, option)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["E *MisuseError: a profile needs name= here: recordings of module_profiled*"])
+    run_pytest(pytester, "--kernelprof").assert_outcomes(passed=1)
+
+
+def test_a_fixture_made_live_is_no_replay(pytester):
+    pytester.makepyfile(
+        test_it="""
+        import pytest, torch
+
+        @pytest.fixture(scope="module")
+        def profile(module_profiled):
+            return module_profiled.configure(name="one")(torch.neg, torch.ones(4, device=module_profiled.device))
+
+        def test_cpu(profile):
+            profile.assert_op_count("aten::neg", 1)
+
+        @pytest.mark.kernelprof(device="xpu")
+        def test_gpu(profile, module_profiled):
+            profile.assert_op_count("aten::neg", 1)
+        """
+    )
+    result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-v")
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["E *ReplayError: module_profiled was made for a test that is live, test_gpu is replayed*"]
+    )
+
+
+def test_a_block_that_raises_takes_its_label(pytester):
+    pytester.makepyfile(
+        test_it="""
+        import pytest, torch
+        def test_passes(profiled):
+            x = torch.ones(4, device=profiled.device)
+            with pytest.raises(KeyError), profiled.block():
+                raise KeyError
+            with profiled.block() as handle:
+                x.neg()
+            handle.profile.assert_op_count("aten::neg", 1)
+        """
+    )
+    run_pytest(pytester, "--kernelprof-record").assert_outcomes(passed=1)
+    replay(pytester).assert_outcomes(passed=1)
+
+
+def test_tests_that_share_a_recording_must_record_the_same(pytester):
+    pytester.makepyfile(
+        test_it="""
+        import pytest, torch
+
+        def many(x, number):
+            for _ in range(number):
+                x.neg()
+
+        @pytest.mark.kernelprof(trace="shared")
+        @pytest.mark.parametrize("number", [1, 5])
+        def test_passes(profiled, number):
+            profiled(many, torch.ones(4, device=profiled.device), number).assert_op_count("aten::neg", number)
+        """
+    )
+    result = run_pytest(pytester, "--kernelprof-record")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["kernelprof: 1 of 2 profiles recorded", "*recorded something else under the same name*"]
+    )
+    replay(pytester).assert_outcomes(passed=1, failed=1)
+
+
+def test_the_command_line_beats_the_ini(pytester, recorded):
+    pytester.makeini("[pytest]\nkernelprof_replay = always")
+    result = run_pytest(pytester, "--kernelprof-record", "-k", "passes")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["kernelprof: 1 of 1 profile recorded"])
+
+
 @pytest.mark.parametrize(
     ("device", "message"),
-    [("cuda", "it was made without a GPU, the test needs cuda"), ("cuda>=9.0", "the test needs cuda>=9.0")],
+    [("cuda", "it was made for device=cpu, the test asks for cuda"), ("cuda>=9.0", "the test asks for cuda>=9.0")],
 )
 def test_recordings_of_another_device_are_refused(pytester, recorded, device, message):
     source = (pytester.path / "test_it.py").read_text()
@@ -341,30 +457,37 @@ def test_a_recording_of_a_smaller_capability_is_refused(pytester):
     result.assert_outcomes(failed=3)
     result.stdout.fnmatch_lines(["E *made with compute capability 9.0, the test needs cuda>=10.0*"])
 
+    guard.write_text(guard.read_text().replace('device="cuda>=10.0"', 'device="rocm"'))
+    result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-def reseal(document):
-    """Give the changed document the seal that belongs to it, as nobody would by hand."""
-    from pytest_kernelprof.load.recording import Recording
-    from pytest_kernelprof.recordings import _seal
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["E *made on NVIDIA H200, the test needs rocm*"])
 
-    note = Recording.of(document["pytest_kernelprof"])
-    events = json.dumps(document["traceEvents"]).encode()
-    document["pytest_kernelprof"]["seal"] = _seal(events, note)
+
+def reseal(path, change):
+    """Change a recording and give it the seal that belongs to it, as nobody would by hand."""
+    import msgspec
+
+    from pytest_kernelprof.recordings import sealed
+
+    rewrite(path, change)
+    with gzip.open(path) as file:
+        document = msgspec.json.decode(file.read(), type=dict[str, msgspec.Raw])
+    path.write_bytes(gzip.compress(sealed(document)))
 
 
 def test_old_recordings_are_refused(pytester, recorded):
     def age(document):
         then = datetime.now(timezone.utc) - timedelta(days=100)
         document["pytest_kernelprof"]["date"] = then.isoformat(timespec="seconds")
-        reseal(document)
 
-    rewrite(recorded, age)
+    reseal(recorded, age)
     replay(pytester).assert_outcomes(passed=1)
     replay(pytester, "--kernelprof-replay-max-age=15w").assert_outcomes(passed=1)
     result = replay(pytester, "--kernelprof-replay-max-age=90")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *it is 100 days old, kernelprof_replay_max_age allows 90*"])
+    result.stdout.fnmatch_lines(["E *it is 100 days old, kernelprof_replay_max_age allows 90 days*"])
 
 
 def test_a_hand_cut_recording_is_refused(pytester, recorded):
@@ -392,9 +515,8 @@ def test_an_incomplete_recording_is_refused(pytester, recorded):
         document["traceEvents"] = [row for row in rows if row.get("name") != "ProfilerStep#2"]
         document["pytest_kernelprof"]["no_gpu"] = None
         document["pytest_kernelprof"]["canary_devices"] = [0]
-        reseal(document)
 
-    rewrite(recorded, lose_steps)
+    reseal(recorded, lose_steps)
     result = replay(pytester)
 
     result.assert_outcomes(failed=1)

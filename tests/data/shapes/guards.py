@@ -243,7 +243,7 @@ def test_sort(profiled):
 
 @pytest.fixture(scope="module")
 def shared(module_profiled):
-    return module_profiled(double, torch.ones(2048, device=module_profiled.device))
+    return module_profiled.configure(name="shared")(double, torch.ones(2048, device=module_profiled.device))
 
 
 def test_shared_fixture_passes(shared):
