@@ -15,7 +15,7 @@ from typing import Any
 
 from . import __version__
 from .errors import CaptureError
-from .functions import function_name, refuse_unfinished, refuse_unprofilable
+from .functions import describe_arguments, function_name, module_name, refuse_unfinished, refuse_unprofilable
 from .load.own import CANARY, METADATA_KEY, NO_CONTEXT, STEP_PREFIX, SYNCHRONIZE
 from .load.recording import Recording
 from .options import DeviceRequirement, Settings
