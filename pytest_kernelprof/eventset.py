@@ -466,7 +466,7 @@ def _selected(event: Event, selection: Selection) -> bool | None:
         return place
     stream = getattr(event, "stream", None)
     if stream is None:
-        return None if isinstance(event, GpuEvent) else False
+        return None  # A call or an op has no stream: which one it was for, the trace does not tell.
     return place if stream == selection.stream else False
 
 

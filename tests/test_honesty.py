@@ -373,6 +373,40 @@ def test_rows_of_a_phase_that_is_not_understood_are_not_dropped(tmp_path, phase)
             check()
 
 
+@pytest.mark.parametrize("broken", [{"ts": "zz"}, {"ph": "B"}, {"ph": None}])
+def test_a_step_that_cannot_be_read_is_not_simply_missing(tmp_path, broken):
+    odd = {**step(2, 100, 100), **broken}
+    profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1), odd, launch(110, 2), launch(120, 3))
+
+    for check in (lambda: profile.assert_kernel_count(1), lambda: profile.assert_no_op("aten::add")):
+        with pytest.raises(NotMeasured, match="1 row of steps cannot be read"):
+            check()
+
+
+@pytest.mark.parametrize("broken", [{"ts": "zz"}, {"ph": "B"}, {"name": ""}])
+def test_an_op_that_cannot_be_read_is_not_simply_missing(tmp_path, broken):
+    odd = {**op("aten::copy_", 5, 1), **broken}
+    profile = profile_of(tmp_path, step(1, 0, 100), op("aten::add", 2, 2), odd, launch(10, 1))
+
+    with pytest.raises(NotMeasured, match="1 row of ops cannot be read"):
+        profile.assert_no_op("aten::copy_")
+    profile.assert_kernel_count(1)
+
+
+def test_calls_and_ops_are_of_no_stream_that_the_trace_tells(tmp_path):
+    rows = [op("aten::add", 2, 20), launch(10, 1), call("cudaStreamSynchronize", 20, 3)]
+    profile = profile_of(tmp_path, step(1, 0, 100), *rows)
+
+    profile.assert_kernel_count(1, stream=7)
+    for check in (
+        lambda: profile.assert_no_host_sync(stream=7),
+        lambda: profile.assert_launch_count(0, stream=7),
+        lambda: profile.assert_no_op("aten::add", stream=7),
+    ):
+        with pytest.raises(NotMeasured, match="without the field that the selection needs"):
+            check()
+
+
 def test_a_runtime_that_is_not_understood_hides_launches_and_syncs_as_well(tmp_path):
     other = row("hip_runtime", "hipStreamSynchronize", 3, 2, correlation=7)
     profile = profile_of(tmp_path, step(1, 0, 100), launch(10, 1), other)

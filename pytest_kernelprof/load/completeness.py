@@ -57,6 +57,11 @@ def incomplete(rows: Sorted, joined: Joined, recording: Recording | None) -> Rea
     if recording and recording.steps != len(rows.steps):
         missing = f"{len(rows.steps)} of {recording.steps} steps are in the recording: another profiler interfered"
         _add(reasons, CLASSES, missing)
+    if rows.bad_steps:
+        told = f"{counted(rows.bad_steps, 'row')} of steps cannot be read: what belongs to them is unknown"
+        _add(reasons, CLASSES, told)
+    if rows.bad_ops:
+        _add(reasons, ("ops",), f"{counted(rows.bad_ops, 'row')} of ops cannot be read")
     if rows.bad_calls:
         told = f"{counted(rows.bad_calls, 'row')} of launches or GPU events cannot be read"
         _add(reasons, (*_GPU_CLASSES, *_API_CLASSES), told)

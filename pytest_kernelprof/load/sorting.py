@@ -57,7 +57,9 @@ class Sorted:
         gpu: Pairs of ``kernel``, ``memcpy`` or ``memset`` and the row.
         recording_end_ns: End of the recording where the file tells.
         unknown_device_rows: Categories that look like work of a device nobody here knows.
-        bad_calls: Calls without a usable time, and rows whose phase nobody here knows.
+        bad_steps: Rows of steps without a usable start, or of a phase that nobody here knows.
+        bad_ops: Such rows of ops.
+        bad_calls: Such rows of calls, and rows of GPU events of such a phase.
         bad_call_ids: Correlation ids of such calls: their GPU events are no orphans of before.
         unplaced_ops: Ops without a usable start or end.
         unplaced_regions: Regions without one.
@@ -70,6 +72,8 @@ class Sorted:
     gpu: list[tuple[str, Row]] = field(default_factory=list)
     recording_end_ns: int | None = None
     unknown_device_rows: set[str] = field(default_factory=set)
+    bad_steps: int = 0
+    bad_ops: int = 0
     bad_calls: int = 0
     bad_call_ids: set[int] = field(default_factory=set)
     unplaced_ops: set[str] = field(default_factory=set)
@@ -79,14 +83,15 @@ class Sorted:
 def sort_rows(rows: Iterable[Row]) -> Sorted:
     """Return *rows* by kind; rows that no count depends on are left out."""
     found = Sorted()
-    add = {_ANNOTATION: _add_annotation, _CALL: _add_call, _TRACE: _add_trace, _UNKNOWN: _add_unknown}
+    add = {_CALL: _add_call, _TRACE: _add_trace, _UNKNOWN: _add_unknown}
     for row in rows:
         kind = _KINDS.get(row.cat) or _KINDS.get((row.cat or "").lower(), _UNKNOWN)
         if row.ph != "X":
             # Durations may also be written as pairs of begin and end; torch.profiler never did.
-            found.bad_calls += row.ph in ("B", "E", None) and kind in (_CALL, *_GPU_KINDS)
-        elif kind is _OP:
-            _add_op(found, row)
+            if row.ph in ("B", "E", None):
+                _add_unreadable(found, kind, row)
+        elif kind is _OP or kind is _ANNOTATION:
+            _add_range(found, kind, row)
         elif kind in _GPU_KINDS:
             found.gpu.append((kind, row))
         elif kind is not _IGNORED:
@@ -95,23 +100,36 @@ def sort_rows(rows: Iterable[Row]) -> Sorted:
     return found
 
 
-def _add_op(found: Sorted, row: Row) -> None:
+def _add_range(found: Sorted, kind: str, row: Row) -> None:
     span = _span(row)
-    if span is None or span.end_ns is None:
-        found.unplaced_ops.add(row.name or "")
-    if span is not None:
-        (found.steps if _is_step(span.name) else found.ops).append(span)
-
-
-def _add_annotation(found: Sorted, row: Row) -> None:
-    span = _span(row)
-    if span is not None and _is_step(span.name):
+    if span is None:
+        _add_unreadable(found, kind, row)
+    elif _is_step(span.name):
         found.steps.append(span)
-        return
-    if span is None or span.end_ns is None:
-        found.unplaced_regions.add(row.name or "")
-    if span is not None:
-        found.annotations.append(span)
+    else:
+        spans, unplaced = (
+            (found.ops, found.unplaced_ops) if kind is _OP else (found.annotations, found.unplaced_regions)
+        )
+        spans.append(span)
+        if span.end_ns is None:
+            unplaced.add(span.name)
+
+
+def _add_unreadable(found: Sorted, kind: str, row: Row) -> None:
+    """Remember that something was there: a row that is dropped silently would make a count too small."""
+    name = row.name or ""
+    if kind in (_CALL, *_GPU_KINDS):
+        found.bad_calls += 1
+        correlation_id = integer(row.args.correlation) if row.args else None
+        if kind is _CALL and correlation_id is not None:
+            found.bad_call_ids.add(correlation_id)
+    elif kind in (_OP, _ANNOTATION) and _is_step(name):
+        found.bad_steps += 1
+    elif kind is _OP:
+        found.bad_ops += 1
+        found.unplaced_ops.add(name)
+    elif kind is _ANNOTATION:
+        found.unplaced_regions.add(name)
 
 
 def _is_step(name: str) -> bool:
@@ -133,11 +151,8 @@ def _add_call(found: Sorted, row: Row) -> None:
     span = _span(row)
     if span is not None:
         found.calls.append(span)
-        return
-    found.bad_calls += 1
-    correlation_id = integer(row.args.correlation) if row.args else None
-    if correlation_id is not None:
-        found.bad_call_ids.add(correlation_id)
+    else:
+        _add_unreadable(found, _CALL, row)
 
 
 def _span(row: Row) -> Span | None:

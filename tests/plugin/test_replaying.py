@@ -178,7 +178,7 @@ def test_provenance_of_a_gpu_recording():
     assert note["driver"]
     assert note["cudnn"]
     assert [figure["step"] for figure in note["allocator"]] == [0, 1, 2]
-    # Naive attention holds two score matrices at once and allocates five in all, output aside.
+    # Naive attention holds two score matrices at once and allocates four in all, output aside.
     score = 8 * 16 * 1024 * 1024 * 2
     for figure in note["allocator"]:
         assert 2 * score <= figure["peak_bytes"] < 2.2 * score
