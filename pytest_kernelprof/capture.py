@@ -15,7 +15,7 @@ from typing import Any
 
 from . import __version__
 from .errors import CaptureError
-from .functions import describe_arguments, function_name, module_name, refuse_unfinished, refuse_unprofilable
+from .functions import function_name, refuse_unfinished, subject_of
 from .load.own import CANARY, METADATA_KEY, NO_CONTEXT, STEP_PREFIX, SYNCHRONIZE
 from .load.recording import Recording
 from .options import DeviceRequirement, Settings
@@ -212,9 +212,7 @@ def profile_calls(
         CaptureError: The function cannot be profiled, or failed in a call after the first.
     """
     torch = import_torch()
-    refuse_unprofilable(function)
-    if settings.setup is not None and (args or kwargs):
-        raise CaptureError("arguments and setup= were both given; what setup returns becomes the arguments")
+    subject = subject_of(function, args, kwargs, has_setup=settings.setup is not None)
     _refuse_other_profiler(torch)
     calls = _Calls(function, args, kwargs, settings)
     result = None
@@ -222,15 +220,8 @@ def profile_calls(
         for _ in range(settings.warmup):
             calls.prepare()
             result = calls.run()
-        subject = {
-            "function": function_name(function),
-            "module": module_name(function),
-            "arguments": describe_arguments(function, args, kwargs) if settings.setup is None else None,
-            "warmup": settings.warmup,
-            "setup": settings.setup is not None,
-            "test": test,
-        }
-        session = _Session(torch, settings, health, steps=settings.steps, subject=subject)
+        note = {**subject, "warmup": settings.warmup, "setup": settings.setup is not None, "test": test}
+        session = _Session(torch, settings, health, steps=settings.steps, subject=note)
         with session:
             for number in range(settings.steps):
                 calls.prepare()

@@ -105,11 +105,11 @@ class Unknown:
         told = list(dict.fromkeys(self.reasons))
         if self.lost:
             first = self.lost[0]
-            where = first.chain[-1].name if first.chain else "outside ops"
+            where = f"by {first.chain[-1].name}" if first.chain else "outside ops"
             told.append(
-                f"{counted(len(self.lost), 'call')} without a GPU event ({first.name} by {where})"
+                f"{counted(len(self.lost), 'call')} without a GPU event ({first.name} {where})"
                 if len(self.lost) == 1
-                else f"{len(self.lost)} calls without a GPU event (the first: {first.name} by {where})"
+                else f"{len(self.lost)} calls without a GPU event (the first: {first.name} {where})"
             )
         if self.leftover:
             told.append(f"{counted(self.leftover, 'event')} without the field that the selection needs")

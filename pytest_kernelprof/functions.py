@@ -5,9 +5,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 from .errors import CaptureError
+
+
+class Subject(TypedDict):
+    """What a profile is of, in words that stand in its recording and are compared when it is replayed.
+
+    Attributes:
+        function: Name of the function, without its module.
+        module: Last part of the name of its module.
+        arguments: What it is given, as `describe_arguments` tells; ``None`` if ``setup=`` makes it.
+    """
+
+    function: str
+    module: str | None
+    arguments: list[str] | None
+
+
+def subject_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, has_setup: bool
+) -> Subject:
+    """Return what a profile of *function* is of.
+
+    Args:
+        function: What is profiled.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        has_setup: ``setup=`` makes the arguments of every call.
+
+    Raises:
+        CaptureError: *function* cannot be profiled, or arguments and ``setup=`` were both given.
+    """
+    refuse_unprofilable(function)
+    if has_setup and (args or kwargs):
+        raise CaptureError("arguments and setup= were both given; what setup returns becomes the arguments")
+    return {
+        "function": function_name(function),
+        "module": module_name(function),
+        "arguments": None if has_setup else describe_arguments(function, args, kwargs),
+    }
 
 
 def refuse_unprofilable(function: Callable[..., Any]) -> None:

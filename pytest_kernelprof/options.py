@@ -155,10 +155,6 @@ def parse_age(value: Any) -> timedelta:
 
 def parse_text(value: Any) -> str:
     """Return text that is not empty."""
-    return _parse_name(value)
-
-
-def _parse_name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text that is not empty")
     return value
@@ -174,11 +170,11 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "warmup": whole_number(0),
     "steps": whole_number(1),
     "steps_may_differ": parse_bool,
-    "name": _parse_name,
+    "name": parse_text,
     "activities": parse_activities,
     "setup": _parse_setup,
     "device": parse_device,
-    "trace": _parse_name,
+    "trace": parse_text,
 }
 _MARKER_ONLY = ("device", "trace")
 

@@ -40,6 +40,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
+_WORDS = {"==": "", "!=": "anything but ", "<=": "at most ", "<": "below ", ">=": "at least ", ">": "above "}
+_MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _MARKER_HELP = (
     "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=): how the test is "
     "profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
@@ -132,7 +134,7 @@ class Run:
         self.compared: str | None = None
         self.rows: list[dict[str, Any]] = []
         self.skipped = 0
-        self.shared: set[Path] = set()
+        self.recorded: set[Path] = set()
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
         self._health: Health | None = None
@@ -255,11 +257,11 @@ class Run:
         if isinstance(error, AssertionError):
             self._restore_comparison(error)
         report = yield
-        if isinstance(error, NotMeasured) and self.options.not_measured == "skip":
-            report.outcome = "skipped"
-            path, line, _ = item.location
-            report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
         if isinstance(error, NotMeasured):
+            if self.options.not_measured == "skip":
+                report.outcome = "skipped"
+                path, line, _ = item.location
+                report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
             # A profile that could not answer its test counts for nothing in --kernelprof-require.
             for name, row in item.user_properties:
                 if name == _PROPERTY and isinstance(row, dict):
@@ -288,16 +290,14 @@ class Run:
         from .profile import Count
 
         if isinstance(left, Count):
-            words = {"==": "", "!=": "anything but ", "<=": "at most ", "<": "below ", ">=": "at least ", ">": "above "}
-            count, other = left, right
+            count, seen_from_count, other = left, op, right
         elif isinstance(right, Count):
-            words = {"==": "", "!=": "anything but ", "<=": "at least ", "<": "above ", ">=": "at most ", ">": "below "}
-            count, other = right, left
+            count, seen_from_count, other = right, _MIRRORED.get(op, op), left
         else:
             return None
-        if op not in words or _COMPARE[op](left, right):
+        if op not in _COMPARE or _COMPARE[op](left, right):
             return None
-        self.compared = count.explain(f"{words[op]}{other}")
+        self.compared = count.explain(f"{_WORDS[seen_from_count]}{other}")
         return self.compared.splitlines()
 
     def _keep_traces(self, item: pytest.Item, report: pytest.TestReport) -> None:
@@ -359,7 +359,7 @@ class Run:
         goal = place.file(label)
         kept = " (the old recording is kept)" if goal.exists() else ""
         why = recordings.why_not_recorded(trace)
-        if why is None and place.shared and goal in self.shared:
+        if why is None and place.shared and goal in self.recorded:
             why = recordings.conflict(goal, trace, test)
         if why:
             return f"{_NOT_RECORDED} {why}{kept}"
@@ -367,7 +367,7 @@ class Run:
             recordings.write(file, goal, slim=self.options.slim)
         except OSError as error:
             return f"{_NOT_RECORDED} {self._shown(goal)}: {error.strerror}{kept}"
-        self.shared.add(goal)
+        self.recorded.add(goal)
         return self._shown(goal)
 
     def record_command(self, node: pytest.Item | pytest.Collector) -> str:
@@ -513,7 +513,7 @@ def _row(test: str, label: str, trace: Trace, note: Recording | None) -> dict[st
     row = {"test": test, "profile": label, **numbers, "replayed": None, "recorded": None}
     if note is not None:
         row["measured"] = False
-        row["replayed"] = f"{note.device or 'no GPU'}, {(note.date or '')[:10]}"
+        row["replayed"] = f"{note.device or 'no GPU'}, {note.day}"
     return row
 
 

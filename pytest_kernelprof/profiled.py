@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from .capture import BlockCapture, Health, device_of, import_torch, profile_calls
 from .errors import CaptureError, MisuseError, NotMeasured
-from .functions import describe_arguments, function_name, module_name, refuse_unprofilable
+from .functions import subject_of
 from .load import load_trace
 from .load.recording import Recording
 from .model import Trace
@@ -53,7 +53,7 @@ class Source(ABC):
         """Return the label of the next profile: its name, or its place in the order of calls.
 
         Raises:
-                MisuseError: The name was used before in this test, or is missing where it must not be.
+            MisuseError: The name was used before in this test, or is missing where it must not be.
         """
         if name is None and self._must_name:
             raise MisuseError(f"a profile needs name= here: {self._must_name}")
@@ -203,17 +203,8 @@ class Replay(Source):
     ) -> Profile:
         """Return the profile of the recording; *function* is only named."""
         __tracebackhide__ = True
-        refuse_unprofilable(function)
-        if settings.setup is not None and (args or kwargs):
-            raise CaptureError("arguments and setup= were both given; what setup returns becomes the arguments")
-        asked = replace(
-            self._wanted,
-            settings=settings,
-            function=function_name(function),
-            module=module_name(function),
-            arguments=describe_arguments(function, args, kwargs) if settings.setup is None else None,
-        )
-        return self._read(self.label(settings.name), asked)
+        subject = subject_of(function, args, kwargs, has_setup=settings.setup is not None)
+        return self._read(self.label(settings.name), replace(self._wanted, settings=settings, **subject))
 
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin a block, which runs, but is not recorded."""
@@ -229,8 +220,8 @@ class Replay(Source):
         if not file.exists():
             file = self._place.file_before_renaming(label) or file
         trace, note = read(file, wanted)
-        origin = f"replayed: recorded on {note.device or 'a machine without a GPU'}, {(note.date or '')[:10]}"
-        if Path((note.test or "").partition("::")[0]).stem != self._place.module and not self._place.shared:
+        origin = f"replayed: recorded on {note.where}, {note.day}"
+        if note.test_module != self._place.module and not self._place.shared:
             origin += f", as {note.test}"
         return Profile(
             trace,

@@ -1,7 +1,7 @@
 """Recordings: where they lie, how they are written, and which of them may be replayed.
 
 A recording is a trace of ours whose note says what was profiled, where and how, closed by a seal
-over events and note: a file that was cut or edited by hand is no measurement.
+over the whole file: one that was cut or edited by hand is no measurement.
 """
 
 from __future__ import annotations
@@ -20,29 +20,17 @@ from typing import Any
 import msgspec
 
 from .errors import ReplayError, TraceError
-from .load import load_trace
+from .load import trace_from
 from .load.own import METADATA_KEY
 from .load.reading import content_of
 from .load.recording import Recording
+from .load.sorting import is_counted
 from .model import CLASSES, Trace
 from .options import DeviceRequirement, Settings
 from .units import counted
 
 FOLDER = Path("__kernelprof__") / "traces"
 _EVENTS_KEY = "traceEvents"
-_USEFUL = {
-    "cpu_op",
-    "user_annotation",
-    "cuda_runtime",
-    "cuda_driver",
-    "xpu_runtime",
-    "xpu_driver",
-    "kernel",
-    "gpu_memcpy",
-    "gpu_memset",
-    "trace",
-}
-"""Categories of rows on which any assertion depends; the others repeat, describe or decorate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +134,7 @@ class _Kind(msgspec.Struct):
 
 def _is_useful(row: msgspec.Raw) -> bool:
     kind = msgspec.json.decode(row, type=_Kind)
-    return kind.ph == "X" and str(kind.cat).lower() in _USEFUL
+    return kind.ph == "X" and is_counted(str(kind.cat))
 
 
 def _seal(document: dict[str, msgspec.Raw]) -> str:
@@ -233,8 +221,7 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
     if not path.exists():
         raise ReplayError(f"no recording to replay (looked for {path}); make one: {wanted.command}")
     try:
-        note = _sealed_note(path)
-        trace = load_trace(path)
+        trace, note = _load(path)
     except TraceError as error:
         raise ReplayError(f"recording is corrupt: {error}; {again}") from None
     problem = (
@@ -248,8 +235,13 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
     return trace, note
 
 
-def _sealed_note(path: Path) -> Recording:
+def _load(path: Path) -> tuple[Trace, Recording]:
     content = content_of(str(path))
+    note = _sealed_note(path, content)
+    return trace_from(content, str(path)), note
+
+
+def _sealed_note(path: Path, content: bytes) -> Recording:
     try:
         document = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         note = Recording.of(msgspec.json.decode(document.get(METADATA_KEY, msgspec.Raw(b"null"))))
@@ -268,7 +260,7 @@ def _mismatch(note: Recording, wanted: Wanted) -> str | None:
         was, now = (f"{name!r}" if name else "a block" for name in (note.function, wanted.function))
         return f"it is of {was}, the test profiles {now}"
     # A function of the test's own file changes its module with the file's name.
-    modules, own = (note.module, wanted.module), (_test_module(note.test), wanted.test_module)
+    modules, own = (note.module, wanted.module), (note.test_module, wanted.test_module)
     if None not in modules and note.module != wanted.module and modules != own:
         return f"it is of {note.function!r} in {note.module}, the test profiles that of {wanted.module}"
     if note.arguments is not None and wanted.arguments is not None and list(note.arguments) != wanted.arguments:
@@ -283,10 +275,6 @@ def _mismatch(note: Recording, wanted: Wanted) -> str | None:
     return None
 
 
-def _test_module(test: str | None) -> str:
-    return Path((test or "").partition("::")[0]).stem
-
-
 def _other_device(note: Recording, trace: Trace, required: DeviceRequirement | None) -> str | None:
     """Return why the device of a recording is not what the test asks for."""
     if note.requires is not None and note.requires.partition(">=")[0] != (required.kind if required else None):
@@ -295,7 +283,7 @@ def _other_device(note: Recording, trace: Trace, required: DeviceRequirement | N
         return None
     vendor = {"cuda": "nvidia", "rocm": "amd"}.get(required.kind)
     if trace.no_gpu is not None or (vendor and trace.environment.vendor != vendor):
-        return f"it was made on {note.device or 'a machine without a GPU'}, the test needs {required}"
+        return f"it was made on {note.where}, the test needs {required}"
     found = trace.environment.compute_capability
     if required.minimum is None:
         return None
@@ -341,10 +329,10 @@ def devices_of(files: list[Path]) -> list[str]:
     found: dict[str, None] = {}
     for path in files:
         try:
-            note = _sealed_note(path)
+            note = _sealed_note(path, content_of(str(path)))
         except TraceError:
             continue
-        found[note.device or "a machine without a GPU"] = None
+        found[note.where] = None
     return list(found)
 
 
@@ -357,8 +345,7 @@ def conflict(goal: Path, trace: Trace, test: str) -> str | None:
         test: The test that would write it.
     """
     try:
-        note = _sealed_note(goal)
-        there = load_trace(goal)
+        there, note = _load(goal)
     except TraceError:
         return None
     if note.test in (None, test) or _content(there) == _content(trace):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from ..events import Call, Kernel, Memcpy, Memset, Op
 from ..eventset import EventSet, LaunchSet, Vocabulary
 from ..model import Step, Trace, TraceWarning
 from ..units import counted
-from .calls import CallKind, call_kind, is_host_sync
+from .calls import LAUNCHES, CallKind, call_kind, is_host_sync
 from .completeness import blind_threads, incomplete, step_reasons, summary, unknown_of, unobserved
 from .environment import environment
 from .gpu_rows import GpuWork
@@ -21,11 +21,9 @@ from .nesting import Nest, nest
 from .own import ANNOTATION_PREFIX
 from .reading import Document, integer
 from .recording import Recording
-from .sorting import Sorted, Span, sort_rows
+from .sorting import FOREVER, Sorted, Span, sort_rows
 
 WHOLE_FILE = "(whole file)"
-_FOREVER = 1 << 62
-_LAUNCHES = (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
 
 
 @dataclass(slots=True)
@@ -45,9 +43,10 @@ def build(document: Document) -> Trace:
     nested = nest(rows, _external_ids(rows))
     windows, warnings = _windows(rows, foreign=recording is None)
     joined = join(rows, nested, windows)
-    make = _StepMaker(rows, nested, joined, windows, recording)
-    groups = _grouped(rows, nested, joined, _step_finder(windows))
-    everything = _Group(nested.ops, joined.calls, joined.events, [span.name for span in _regions(rows)])
+    regions = [span for span in rows.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
+    everything = _Group(nested.ops, joined.calls, joined.events, [span.name for span in regions])
+    make = _StepMaker(rows, nested, joined, windows, recording, frozenset(everything.regions))
+    groups = _grouped(nested, joined, regions, _step_finder(windows))
     names = [window.name for window in windows] or [WHOLE_FILE]
     steps = tuple(make.step(name, groups[index], index) for index, name in enumerate(names))
     totals = make.step("(total)", everything, None)
@@ -58,7 +57,7 @@ def build(document: Document) -> Trace:
         totals=totals,
         outside_steps=make.step("(outside steps)", groups[None], None).launches,
         orphans=joined.orphans,
-        region_counts={name: everything.regions.count(name) for name in dict.fromkeys(everything.regions)},
+        region_counts=dict(Counter(everything.regions)),
         incomplete=summary(totals, steps),
         warnings=(*warnings, *_warnings(joined)),
         no_gpu=recording.no_gpu if recording else None,
@@ -84,23 +83,19 @@ def _windows(rows: Sorted, *, foreign: bool) -> tuple[list[Span], list[TraceWarn
 
 
 def _is_empty(step: Span, rows: Sorted) -> bool:
-    if any(_holds(step, span.start_ns) for kind in (rows.ops, rows.annotations) for span in kind):
+    if any(step.holds(span.start_ns) for kind in (rows.ops, rows.annotations) for span in kind):
         return False
     return not any(
-        _holds(step, span.start_ns) and (call_kind(span.name) is not CallKind.OTHER or is_host_sync(span.name))
+        step.holds(span.start_ns) and (call_kind(span.name) is not CallKind.OTHER or is_host_sync(span.name))
         for span in rows.calls
     )
-
-
-def _holds(step: Span, now_ns: int) -> bool:
-    return step.start_ns <= now_ns and (step.end_ns is None or now_ns < step.end_ns)
 
 
 def _step_finder(windows: list[Span]) -> Callable[[int], int | None]:
     if not windows:
         return lambda _: 0
     starts = [window.start_ns for window in windows]
-    ends = [_FOREVER if window.end_ns is None else window.end_ns for window in windows]
+    ends = [FOREVER if window.end_ns is None else window.end_ns for window in windows]
 
     def find(now_ns: int) -> int | None:
         position = bisect_right(starts, now_ns) - 1
@@ -109,12 +104,8 @@ def _step_finder(windows: list[Span]) -> Callable[[int], int | None]:
     return find
 
 
-def _regions(rows: Sorted) -> list[Span]:
-    return [span for span in rows.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
-
-
 def _grouped(
-    rows: Sorted, nested: Nest, joined: Joined, step_of: Callable[[int], int | None]
+    nested: Nest, joined: Joined, regions: list[Span], step_of: Callable[[int], int | None]
 ) -> dict[int | None, _Group]:
     """Return the content of each step by its index, and under ``None`` what lies outside.
 
@@ -128,7 +119,7 @@ def _grouped(
     for event in joined.events:
         if event.launch:
             groups[step_of(event.launch.start_ns)].events.append(event)
-    for region in _regions(rows):
+    for region in regions:
         groups[step_of(region.start_ns)].regions.append(region.name)
     return groups
 
@@ -137,7 +128,13 @@ class _StepMaker:
     """Makes the sets of a step, each with what is missing from it."""
 
     def __init__(
-        self, rows: Sorted, nested: Nest, joined: Joined, windows: list[Span], recording: Recording | None
+        self,
+        rows: Sorted,
+        nested: Nest,
+        joined: Joined,
+        windows: list[Span],
+        recording: Recording | None,
+        regions: frozenset[str],
     ) -> None:
         self.rows = rows
         self.nested = nested
@@ -148,7 +145,7 @@ class _StepMaker:
         self.of_file = incomplete(rows, joined, recording)
         self.vocabulary = Vocabulary(
             frozenset(op.name for op in nested.ops),
-            frozenset(span.name for span in _regions(rows)),
+            regions,
             frozenset(event.stream for event in joined.events if event.stream is not None),
             frozenset(rows.unplaced_ops),
             frozenset(rows.unplaced_regions),
@@ -173,7 +170,7 @@ class _StepMaker:
             memcpys=EventSet((e for e in group.events if isinstance(e, Memcpy)), **options("memory copy", "memcpys")),
             memsets=EventSet((e for e in group.events if isinstance(e, Memset)), **options("Memset", "memsets")),
             host_syncs=EventSet((c for c in calls if is_host_sync(c.name)), **options("host sync", "host_syncs")),
-            launches=LaunchSet([c for c in calls if kinds[c] in _LAUNCHES], all_calls=all_calls, **launching),
+            launches=LaunchSet([c for c in calls if kinds[c] in LAUNCHES], all_calls=all_calls, **launching),
             ops=EventSet(group.ops, **options("op", "ops")),
             regions=tuple(group.regions),
         )

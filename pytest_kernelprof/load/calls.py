@@ -22,6 +22,8 @@ class CallKind(Enum):
     OTHER = "other"
 
 
+LAUNCHES = (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
+
 _SUFFIX = r"(?:_v\d+|_ptsz|_ptds|_spt)*$"
 _LAUNCHES = re.compile(
     r"(?:cudaLaunch(?:Cooperative)?Kernel(?:ExC|MultiDevice)?|cudaLaunch"

@@ -8,7 +8,7 @@ from ..events import Call, Thread
 from ..eventset import Unknown
 from ..model import CLASSES, Step
 from ..units import counted
-from .calls import CallKind, may_block_untold
+from .calls import LAUNCHES, CallKind, may_block_untold
 from .joining import Joined
 from .nesting import Nest
 from .recording import Recording
@@ -17,7 +17,7 @@ from .sorting import Sorted, Span
 _GPU_CLASSES = ("kernels", "memcpys", "memsets")
 _API_CLASSES = ("launches", "host_syncs")
 _LOST_KINDS = {
-    "kernels": (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH),
+    "kernels": LAUNCHES,
     "memcpys": (CallKind.COPY,),
     "memsets": (CallKind.SET,),
 }

@@ -10,12 +10,12 @@ import msgspec
 
 from ..events import Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
 from ..model import Orphans
-from .calls import CallKind, call_kind, capture_boundary, ends_a_profile
+from .calls import LAUNCHES, CallKind, call_kind, capture_boundary, ends_a_profile
 from .gpu_rows import GpuWork, gpu_event, launch_order, stream_key, with_next_kernels
-from .nesting import Nest
+from .nesting import BACKWARD_NODE, Nest
 from .own import CANARY
 from .reading import integer
-from .sorting import Sorted, Span
+from .sorting import FOREVER, Sorted, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
         and call.correlation_id not in zero_bytes
         and not captures.cover(call)
     }
-    if any(kinds[call] in (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH) for call in lost):
+    if any(kinds[call] in LAUNCHES for call in lost):
         events = [_with_unknown_next(event) for event in events]
     return Joined(
         calls=calls,
@@ -136,14 +136,10 @@ def _profilers_own_wait(rows: Sorted, nested: Nest, windows: list[Span]) -> Call
         return None
     last = max(waits, key=lambda call: call.start_ns)
     around = (*windows, *rows.annotations, *rows.ops)
-    if any(one.start_ns <= last.start_ns and (one.end_ns is None or last.start_ns < one.end_ns) for one in around):
+    if any(one.holds(last.start_ns) for one in around):
         return None
-    if not any(one.start_ns > last.start_ns for one in (*rows.ops, *rows.calls)):
-        return last
     followed = any(op.thread == last.thread and op.start_ns > last.start_ns for op in nested.ops) or any(
-        call.thread == last.thread
-        and call.start_ns > last.start_ns
-        and call_kind(call.name) in (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
+        call.thread == last.thread and call.start_ns > last.start_ns and call_kind(call.name) in LAUNCHES
         for call, _ in nested.calls
     )
     return None if followed else last
@@ -165,7 +161,7 @@ class _Captures:
 
     def __init__(self, calls: list[Call], ops: list[Op]) -> None:
         self.windows: dict[Thread, list[tuple[int, int]]] = defaultdict(list)
-        self.autograd = {op.thread for op in ops if op.name.startswith("autograd::engine::evaluate_function")}
+        self.autograd = {op.thread for op in ops if op.name.startswith(BACKWARD_NODE)}
         begun: dict[Thread, int] = {}
         for call in calls:
             boundary = capture_boundary(call.name)
@@ -173,9 +169,9 @@ class _Captures:
                 begun[call.thread] = call.start_ns
             elif boundary == "End":
                 # A capture that began before the recording has no Begin in it.
-                self.windows[call.thread].append((begun.pop(call.thread, -(1 << 62)), call.start_ns))
+                self.windows[call.thread].append((begun.pop(call.thread, -FOREVER), call.start_ns))
         for thread, start_ns in begun.items():
-            self.windows[thread].append((start_ns, 1 << 62))
+            self.windows[thread].append((start_ns, FOREVER))
         for windows in self.windows.values():
             windows.sort()
 
@@ -190,5 +186,5 @@ class _Captures:
 
 
 def _covered(windows: list[tuple[int, int]], now_ns: int) -> bool:
-    position = bisect_right(windows, (now_ns, 1 << 62)) - 1
+    position = bisect_right(windows, (now_ns, FOREVER)) - 1
     return position >= 0 and windows[position][0] <= now_ns <= windows[position][1]

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from ..events import Call, Op, Thread
 from .own import ANNOTATION_PREFIX
 from .reading import integer
-from .sorting import Sorted, Span
+from .sorting import FOREVER, Sorted, Span
 
-_BACKWARD_NODE = "autograd::engine::evaluate_function"
-_FOREVER = 1 << 62
+BACKWARD_NODE = "autograd::engine::evaluate_function"
+"""How the names of the ops begin in which autograd runs one node of the backward graph."""
+
 _ANNOTATION, _OP, _CALL = range(3)
 
 
@@ -86,9 +87,9 @@ def nest(rows: Sorted, external_ids: dict[int, int]) -> Nest:
 
 def _learn_autograd(thread: _Thread) -> None:
     thread.ops.sort(key=lambda op: (op.start_ns, -(op.end_ns or 0)))
-    backward_until = -_FOREVER
+    backward_until = -FOREVER
     for op in thread.ops:
-        if op.name.startswith(_BACKWARD_NODE):
+        if op.name.startswith(BACKWARD_NODE):
             thread.has_backward = True
             backward_until = max(backward_until, op.end_ns or op.start_ns)
         elif op.start_ns >= backward_until:
@@ -138,7 +139,7 @@ class _Sweep:
         self.regions: tuple[str, ...] = ()
         self.region_ends: list[int] = []
         self.own: str | None = None
-        self.next_end = _FOREVER
+        self.next_end = FOREVER
         self.last_numbers: set[int] = set()
 
     def run(self) -> None:
@@ -172,7 +173,7 @@ class _Sweep:
             self.regions = tuple(self.regions[place] for place in kept)
             self.region_ends = [self.region_ends[place] for place in kept]
             self._learn_own()
-        self.next_end = min((*self.chain_ends, *self.region_ends), default=_FOREVER)
+        self.next_end = min((*self.chain_ends, *self.region_ends), default=FOREVER)
 
     def _open_region(self, span: Span) -> None:
         if span.end_ns is None:
@@ -247,8 +248,8 @@ class _Sweep:
         """Return the regions around *span*, and whether the trace tells them all."""
         if not self.thread.has_backward:
             return self.regions, True
-        numbers = {op.sequence_number for op in self.chain if op.name.startswith(_BACKWARD_NODE)}
-        if span.name.startswith(_BACKWARD_NODE):
+        numbers = {op.sequence_number for op in self.chain if op.name.startswith(BACKWARD_NODE)}
+        if span.name.startswith(BACKWARD_NODE):
             numbers.add(number)
         # AccumulateGrad carries no number of its own; it follows the node that made its gradient.
         self.last_numbers = {known for known in numbers if known is not None} or self.last_numbers
@@ -272,7 +273,7 @@ class _Sweep:
             candidates = {
                 key: regions
                 for key, regions in candidates.items()
-                if any(self.others[key].forward_starts.get(number, _FOREVER) < now_ns for number in numbers)
+                if any(self.others[key].forward_starts.get(number, FOREVER) < now_ns for number in numbers)
             }
             if len(candidates) != 1:
                 return (), False
@@ -282,5 +283,5 @@ class _Sweep:
 def _end(span: Span) -> int:
     """Return the end of a range; one of no length still encloses what starts with it."""
     if span.end_ns is None:
-        return _FOREVER
+        return FOREVER
     return span.end_ns if span.end_ns > span.start_ns else span.start_ns + 1

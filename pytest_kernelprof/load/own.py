@@ -14,7 +14,7 @@ CANARY = ANNOTATION_PREFIX + "canary"
 SYNCHRONIZE = ANNOTATION_PREFIX + "synchronize"
 
 METADATA_KEY = "pytest_kernelprof"
-"""Top-level key of the trace under which a `Capture` stands as JSON."""
+"""Top-level key of the trace under which a `Recording` stands as JSON."""
 
 NO_CONTEXT = "no GPU context; use device="
 """Why a recording watched no GPU, if none was in use."""

@@ -74,13 +74,12 @@ class Document(msgspec.Struct, gc=False):
     path: str = ""
 
 
-def read(path: str) -> Document:
-    """Return the rows and metadata of the trace file at *path*.
+def decode(content: bytes, path: str) -> Document:
+    """Return the rows and metadata of the trace file at *path*, given its content.
 
     Raises:
-        TraceError: It cannot be opened, decompressed or decoded.
+        TraceError: It cannot be decoded.
     """
-    content = content_of(path)
     try:
         document = _decoded(content)
     except msgspec.ValidationError as error:

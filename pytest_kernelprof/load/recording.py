@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 
@@ -35,7 +36,7 @@ class Recording:
         allocator: A dictionary a step and device, from torch's caching allocator: ``step``,
             ``device``, ``peak_bytes`` above the start of the step, ``allocated_bytes`` in total
             during it, ``driver_allocations``, the calls by which it asked the driver for memory.
-        seal: Digest of the events and of this note, in a file that `recordings` wrote.
+        seal: Digest of everything in the file but itself, in one that `recordings` wrote.
     """
 
     steps: int
@@ -60,6 +61,21 @@ class Recording:
     plugin: str | None = None
     allocator: tuple[dict[str, int], ...] = ()
     seal: str | None = None
+
+    @property
+    def test_module(self) -> str:
+        """Name of the test's file, without its ending."""
+        return Path((self.test or "").partition("::")[0]).stem
+
+    @property
+    def where(self) -> str:
+        """The device, in words for messages."""
+        return self.device or "a machine without a GPU"
+
+    @property
+    def day(self) -> str:
+        """Date without the time."""
+        return (self.date or "")[:10]
 
     def to_json(self) -> str:
         """Return the note as the JSON value that stands in the trace, in a stable order."""

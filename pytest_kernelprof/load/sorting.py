@@ -12,6 +12,9 @@ import msgspec
 from .own import STEP_PREFIX
 from .reading import NO_ARGS, Args, Row, integer, nanoseconds
 
+FOREVER = 1 << 62
+"""A time in nanoseconds after every other: the end of what never ended."""
+
 _STEP = re.compile(re.escape(STEP_PREFIX) + r"\d+$")
 _OP, _ANNOTATION, _CALL, _TRACE, _IGNORED, _UNKNOWN = "op", "annotation", "call", "trace", "ignored", "unknown"
 _GPU_KINDS = ("kernel", "memcpy", "memset")
@@ -43,6 +46,10 @@ class Span(msgspec.Struct, gc=False):
     def duration_ns(self) -> int | None:
         """Length in nanoseconds."""
         return None if self.end_ns is None else self.end_ns - self.start_ns
+
+    def holds(self, now_ns: int) -> bool:
+        """Return whether a moment lies in the row; one that never ended holds all that follows."""
+        return self.start_ns <= now_ns and (self.end_ns is None or now_ns < self.end_ns)
 
 
 @dataclass(slots=True)
@@ -85,7 +92,7 @@ def sort_rows(rows: Iterable[Row]) -> Sorted:
     found = Sorted()
     add = {_CALL: _add_call, _TRACE: _add_trace, _UNKNOWN: _add_unknown}
     for row in rows:
-        kind = _KINDS.get(row.cat) or _KINDS.get((row.cat or "").lower(), _UNKNOWN)
+        kind = _kind(row.cat)
         if row.ph != "X":
             # Durations may also be written as pairs of begin and end; torch.profiler never did.
             if row.ph in ("B", "E", None):
@@ -98,6 +105,15 @@ def sort_rows(rows: Iterable[Row]) -> Sorted:
             add[kind](found, row)
     found.steps.sort(key=lambda step: step.start_ns)
     return found
+
+
+def is_counted(category: str | None) -> bool:
+    """Return whether any count depends on rows of this category."""
+    return _kind(category) not in (_IGNORED, _UNKNOWN)
+
+
+def _kind(category: str | None) -> str:
+    return _KINDS.get(category) or _KINDS.get((category or "").lower(), _UNKNOWN)
 
 
 def _add_range(found: Sorted, kind: str, row: Row) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..checks import Change, Verdict, slowest_first
+from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op
 from ..model import CLASSES, Step, Trace
 from ..names import shorten
@@ -138,8 +139,6 @@ STEP_HEADERS = ("step", "kernels", "copies", "memsets", "launches", "syncs", "op
 
 def gpu_time(step: Step) -> str:
     """Return the step's GPU time, or that it was not measured."""
-    from ..errors import NotMeasured
-
     try:
         return format_ns(step.gpu_time_ns)
     except NotMeasured:

@@ -284,6 +284,19 @@ def test_a_test_of_the_same_name_in_another_file_has_none(pytester, recorded):
 # What is refused
 
 
+def source_of(pytester):
+    return (pytester.path / "test_it.py").read_text()
+
+
+def assert_refused_after(pytester, changed, message):
+    """Replay the recording of a test whose file was changed since."""
+    (pytester.path / "test_it.py").write_text(changed)
+    result = replay(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}*"])
+
+
 def test_without_a_recording_the_test_fails_and_says_how_to_make_one(pytester):
     pytester.makepyfile(test_it=GUARDS)
     result = replay(pytester)
@@ -305,14 +318,7 @@ def test_without_a_recording_the_test_fails_and_says_how_to_make_one(pytester):
     ],
 )
 def test_recordings_of_something_else_are_refused(pytester, recorded, old, new, message):
-    source = (pytester.path / "test_it.py").read_text()
-    (pytester.path / "test_it.py").write_text(source.replace(old, new, 1))
-    result = replay(pytester)
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [f"E *ReplayError: recording *cannot be replayed: *{message}; record it again: pytest*"]
-    )
+    assert_refused_after(pytester, source_of(pytester).replace(old, new, 1), f"{message}; record it again: pytest")
 
 
 def test_edited_metadata_are_refused(pytester, recorded):
@@ -334,12 +340,7 @@ def test_edited_metadata_are_refused(pytester, recorded):
     ],
 )
 def test_recordings_of_other_arguments_are_refused(pytester, recorded, old, new, message):
-    source = (pytester.path / "test_it.py").read_text()
-    (pytester.path / "test_it.py").write_text(source.replace(old, new, 1))
-    result = replay(pytester)
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}*"])
+    assert_refused_after(pytester, source_of(pytester).replace(old, new, 1), message)
 
 
 def test_profiles_of_wider_fixtures_need_a_name_to_be_recorded(pytester):
@@ -436,12 +437,8 @@ def test_the_command_line_beats_the_ini(pytester, recorded):
     [("cuda", "it was made for device=cpu, the test asks for cuda"), ("cuda>=9.0", "the test asks for cuda>=9.0")],
 )
 def test_recordings_of_another_device_are_refused(pytester, recorded, device, message):
-    source = (pytester.path / "test_it.py").read_text()
-    (pytester.path / "test_it.py").write_text(source.replace('device="cpu"', f'device="{device}"'))
-    result = replay(pytester)
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}; record it again*"])
+    changed = source_of(pytester).replace('device="cpu"', f'device="{device}"')
+    assert_refused_after(pytester, changed, f"{message}; record it again")
 
 
 def test_a_recording_of_a_smaller_capability_is_refused(pytester):
