@@ -1,114 +1,116 @@
 """Events as a trace records them: ops and calls on the CPU, kernels, copies and Memsets on the GPU.
 
 Times are integer nanoseconds since the trace's own zero. ``None`` means that the trace does not tell.
-Events are msgspec structs and not dataclasses: a trace has hundreds of thousands of them, and a
-frozen struct is made more than ten times faster. They form no cycles, so the garbage collector need
-not look at them.
+
+A trace has hundreds of thousands of events, and few of them are looked at: what was read stands in
+columns, one table a class, and an event is a view of one row that is made when somebody asks.
+Two views of the same row are equal.
 """
 
 from __future__ import annotations
 
-import msgspec
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 Thread = tuple[int | str, int | str]
 """Process and thread id, as the trace has them."""
 
+FOREVER = 1 << 62
+"""A time in nanoseconds after every other: the end of what never ended."""
 
-class Op(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """One call of an operator on the CPU.
+MISSING = -1 << 63
+"""Stands in a column of times where the trace has none."""
 
-    Attributes:
-        name: As the dispatcher knows it, such as ``aten::copy_``.
-        start_ns: Start, in nanoseconds.
-        duration_ns: Length, in nanoseconds; ``None`` for an op that never ended.
-        thread: Where it ran.
-        chain: The ops around it, outermost first.
-        regions: The ``record_function`` ranges it ran in, outermost first.
-        regions_known: False if the trace leaves open which regions an autograd op belongs to.
-        sequence_number: Links a backward op to the forward op that made it.
-    """
-
-    name: str
-    start_ns: int
-    duration_ns: int | None
-    thread: Thread
-    chain: tuple[Op, ...] = ()
-    regions: tuple[str, ...] = ()
-    regions_known: bool = True
-    sequence_number: int | None = None
+NO_ID = -1
+"""Stands in a column of ids or of row numbers where there is none."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """One runtime or driver call on the CPU: a launch, a copy, a synchronisation.
+class OpTable:
+    """Operators, by start. The lists are columns: equally long, one entry an op.
 
     Attributes:
-        name: As the trace has it, such as ``cudaLaunchKernel``.
-        start_ns: Start, in nanoseconds.
-        duration_ns: Length, in nanoseconds.
-        thread: Where it was made.
-        correlation_id: Ties the call to the GPU events that it started.
-        chain: The ops around the call, outermost first; empty outside ops.
-        regions: The ``record_function`` ranges around it, outermost first.
-        regions_known: False if the trace leaves open which regions an autograd launch belongs to.
+        names: As the dispatcher knows them.
+        starts: In nanoseconds.
+        ends: In nanoseconds; `FOREVER` for an op that never ended.
+        threads: Where they ran: places in `thread_keys`.
+        thread_keys: Process and thread ids.
+        sequence_numbers: `NO_ID` where there is none.
+        parents: Row of the op that was opened last and is still open; `NO_ID` for none.
+        regions: Regions around the start, outermost first.
+        untold_regions: Rows of which the trace leaves open in which other regions they are.
     """
 
-    name: str
-    start_ns: int
-    duration_ns: int | None
-    thread: Thread
-    correlation_id: int | None = None
-    chain: tuple[Op, ...] = ()
-    regions: tuple[str, ...] = ()
-    regions_known: bool = True
+    __slots__ = (
+        *("ends", "names", "parents", "regions", "sequence_numbers", "starts", "thread_keys", "threads"),
+        "untold_regions",
+    )
+
+    def __init__(self) -> None:
+        """Make an empty table."""
+        self.names: list[str] = []
+        self.starts = array("q")
+        self.ends = array("q")
+        self.threads = array("I")
+        self.thread_keys: list[Thread] = []
+        self.sequence_numbers = array("q")
+        self.parents = array("q")
+        self.regions: list[tuple[str, ...]] = []
+        self.untold_regions: set[int] = set()
+
+    def chain(self, innermost: int, now_ns: int) -> tuple[Op, ...]:
+        """Return the ops open at a moment, outermost first.
+
+        Args:
+            innermost: Row of the last opened one, `NO_ID` for none.
+            now_ns: The moment; ranges may intersect, so an outer one may have ended before it.
+        """
+        starts, ends, parents = self.starts, self.ends, self.parents
+        rows = []
+        while innermost >= 0:
+            if ends[innermost] > now_ns or starts[innermost] == now_ns:
+                rows.append(innermost)
+            innermost = parents[innermost]
+        return tuple(Op(self, row) for row in reversed(rows))
 
 
-class GpuEvent(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """What kernels, copies and memsets have in common.
+class CallTable:
+    """Runtime and driver calls, by start. The lists are columns, one entry a call.
 
     Attributes:
-        name: As the trace has it.
-        start_ns: Start on the GPU, in nanoseconds.
-        duration_ns: Time on the GPU, in nanoseconds.
-        device: Index of the GPU.
-        stream: Stream id.
-        correlation_id: Ties the event to its launch.
-        launch: The call that started it; ``None`` for an orphan.
+        ops: The ops that `parents` refers to.
+        names: As the trace has them.
+        starts: In nanoseconds.
+        ends: In nanoseconds; `FOREVER` where the trace has none.
+        threads: Where they were made: places in `thread_keys`.
+        thread_keys: Process and thread ids.
+        correlation_ids: What ties them to GPU events; `NO_ID` where there is none.
+        parents: Row of the innermost op around the call; `NO_ID` for none.
+        regions: Regions around the call, outermost first.
+        untold_regions: Rows of which the trace leaves open in which other regions they are.
     """
 
-    name: str
-    start_ns: int | None
-    duration_ns: int | None
-    device: int | None
-    stream: int | None
-    correlation_id: int | None
-    launch: Call | None
+    __slots__ = (
+        *("correlation_ids", "ends", "names", "ops", "parents", "regions", "starts", "thread_keys"),
+        *("threads", "untold_regions"),
+    )
 
-    @property
-    def chain(self) -> tuple[Op, ...]:
-        """The ops around the launch, outermost first; empty for an orphan or outside ops."""
-        return self.launch.chain if self.launch else ()
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The ``record_function`` ranges around the launch, outermost first."""
-        return self.launch.regions if self.launch else ()
-
-    @property
-    def regions_known(self) -> bool:
-        """Whether the trace tells in which regions the event was launched."""
-        return self.launch is not None and self.launch.regions_known
+    def __init__(self, ops: OpTable) -> None:
+        """Make an empty table of calls made by *ops*."""
+        self.ops = ops
+        self.names: list[str] = []
+        self.starts = array("q")
+        self.ends = array("q")
+        self.threads = array("I")
+        self.thread_keys: list[Thread] = []
+        self.correlation_ids = array("q")
+        self.parents = array("q")
+        self.regions: list[tuple[str, ...]] = []
+        self.untold_regions: set[int] = set()
 
 
-class Kernel(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
-    """One execution of a device function.
-
-    Attributes:
-        grid: Blocks in x, y, z.
-        block: Threads a block in x, y, z.
-        registers_per_thread: Registers a thread.
-        shared_memory_bytes: Shared memory a block, in bytes.
-        reported_occupancy_percent: The profiler's own estimate, in percent, unjudged.
-    """
+class Shape(NamedTuple):
+    """How a kernel was launched: what `Kernel` says beside its times."""
 
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
@@ -117,32 +119,348 @@ class Kernel(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
     reported_occupancy_percent: float | None = None
 
 
-class Memcpy(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
-    """One copy of memory by the copy engine.
-
-    Attributes:
-        kind: Direction, such as ``DtoD`` or ``HtoD``.
-        size_bytes: Bytes copied.
-        pageable: Whether host memory that is not pinned took part.
-    """
+class Transfer(NamedTuple):
+    """What a copy moved: what `Memcpy` says beside its times."""
 
     kind: str | None = None
     size_bytes: int | None = None
     pageable: bool | None = None
 
 
-class Memset(GpuEvent, frozen=True, kw_only=True, eq=False, gc=False):
-    """One fill of memory.
-
-    Attributes:
-        size_bytes: Bytes set.
-        next_kernel: The kernel that follows on the same stream with no other event between.
-        next_known: Whether the trace tells what follows.
-    """
+class Fill(NamedTuple):
+    """What a Memset wrote: what `Memset` says beside its times."""
 
     size_bytes: int | None = None
     next_kernel: str | None = None
     next_known: bool = True
 
 
+D = TypeVar("D", Shape, Transfer, Fill)
+
+
+class GpuTable(Generic[D]):
+    """GPU events of one class, in the order of their launches. The lists are columns.
+
+    Attributes:
+        calls: The calls that `launches` refers to.
+        names: As the trace has them.
+        starts: In nanoseconds; `MISSING` where the GPU gave none.
+        durations: In nanoseconds; `MISSING` where there is none.
+        devices: Indexes of GPUs.
+        streams: Stream ids.
+        correlation_ids: What ties them to calls; `NO_ID` where there is none.
+        launches: Row of the call that started each; `NO_ID` for an orphan.
+        details: What only this class has.
+    """
+
+    __slots__ = (
+        "calls",
+        "correlation_ids",
+        "details",
+        "devices",
+        "durations",
+        "launches",
+        "names",
+        "starts",
+        "streams",
+    )
+
+    def __init__(self, calls: CallTable) -> None:
+        """Make an empty table of events started by *calls*."""
+        self.calls = calls
+        self.names: list[str] = []
+        self.starts = array("q")
+        self.durations = array("q")
+        self.devices: list[int | None] = []
+        self.streams: list[int | None] = []
+        self.correlation_ids = array("q")
+        self.launches = array("q")
+        self.details: list[D] = []
+
+
+class _View:
+    """One row of a table."""
+
+    __slots__ = ("_row", "_table")
+
+    _table: Any
+    _row: int
+
+    def __init__(self, table: Any, row: int) -> None:
+        self._table = table
+        self._row = row
+
+    @property
+    def name(self) -> str:
+        """As the trace has it."""
+        name: str = self._table.names[self._row]
+        return name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _View) and self._table is other._table and self._row == other._row
+
+    def __hash__(self) -> int:
+        return hash((id(self._table), self._row))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class _CpuEvent(_View):
+    """What ops and calls have in common."""
+
+    __slots__ = ()
+
+    @property
+    def start_ns(self) -> int:
+        """Start, in nanoseconds."""
+        start: int = self._table.starts[self._row]
+        return start
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length, in nanoseconds; ``None`` for what never ended."""
+        end: int = self._table.ends[self._row]
+        return None if end == FOREVER else end - self.start_ns
+
+    @property
+    def thread(self) -> Thread:
+        """Where it ran."""
+        thread: Thread = self._table.thread_keys[self._table.threads[self._row]]
+        return thread
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The ``record_function`` ranges around it, outermost first."""
+        regions: tuple[str, ...] = self._table.regions[self._row]
+        return regions
+
+    @property
+    def regions_known(self) -> bool:
+        """False if the trace leaves open which regions an autograd op or launch belongs to."""
+        return self._row not in self._table.untold_regions
+
+
+class Op(_CpuEvent):
+    """One call of an operator on the CPU."""
+
+    __slots__ = ()
+
+    _table: OpTable
+
+    @property
+    def chain(self) -> tuple[Op, ...]:
+        """The ops around it, outermost first."""
+        return self._table.chain(self._table.parents[self._row], self.start_ns)
+
+    @property
+    def sequence_number(self) -> int | None:
+        """Links a backward op to the forward op that made it."""
+        number = self._table.sequence_numbers[self._row]
+        return None if number == NO_ID else number
+
+
+class Call(_CpuEvent):
+    """One runtime or driver call on the CPU: a launch, a copy, a synchronisation."""
+
+    __slots__ = ()
+
+    _table: CallTable
+
+    @property
+    def chain(self) -> tuple[Op, ...]:
+        """The ops around the call, outermost first; empty outside ops."""
+        return self._table.ops.chain(self._table.parents[self._row], self.start_ns)
+
+    @property
+    def correlation_id(self) -> int | None:
+        """Ties the call to the GPU events that it started."""
+        return _id(self._table.correlation_ids[self._row])
+
+
+class GpuEvent(_View):
+    """What kernels, copies and memsets have in common."""
+
+    __slots__ = ()
+
+    @property
+    def start_ns(self) -> int | None:
+        """Start on the GPU, in nanoseconds."""
+        return _time(self._table.starts[self._row])
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Time on the GPU, in nanoseconds."""
+        return _time(self._table.durations[self._row])
+
+    @property
+    def device(self) -> int | None:
+        """Index of the GPU."""
+        device: int | None = self._table.devices[self._row]
+        return device
+
+    @property
+    def stream(self) -> int | None:
+        """Stream id."""
+        stream: int | None = self._table.streams[self._row]
+        return stream
+
+    @property
+    def correlation_id(self) -> int | None:
+        """Ties the event to its launch."""
+        return _id(self._table.correlation_ids[self._row])
+
+    @property
+    def launch(self) -> Call | None:
+        """The call that started it; ``None`` for an orphan."""
+        row = self._table.launches[self._row]
+        return None if row == NO_ID else Call(self._table.calls, row)
+
+    @property
+    def chain(self) -> tuple[Op, ...]:
+        """The ops around the launch, outermost first; empty for an orphan or outside ops."""
+        launch = self.launch
+        return launch.chain if launch else ()
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The ``record_function`` ranges around the launch, outermost first."""
+        launch = self.launch
+        return launch.regions if launch else ()
+
+    @property
+    def regions_known(self) -> bool:
+        """Whether the trace tells in which regions the event was launched."""
+        launch = self.launch
+        return launch is not None and launch.regions_known
+
+
+class Kernel(GpuEvent):
+    """One execution of a device function."""
+
+    __slots__ = ()
+
+    _table: GpuTable[Shape]
+
+    @property
+    def shape(self) -> Shape:
+        """How it was launched."""
+        return self._table.details[self._row]
+
+    @property
+    def grid(self) -> tuple[int, int, int] | None:
+        """Blocks in x, y, z."""
+        return self.shape.grid
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """Threads a block in x, y, z."""
+        return self.shape.block
+
+    @property
+    def registers_per_thread(self) -> int | None:
+        """Registers a thread."""
+        return self.shape.registers_per_thread
+
+    @property
+    def shared_memory_bytes(self) -> int | None:
+        """Shared memory a block, in bytes."""
+        return self.shape.shared_memory_bytes
+
+    @property
+    def reported_occupancy_percent(self) -> float | None:
+        """The profiler's own estimate, in percent, unjudged."""
+        return self.shape.reported_occupancy_percent
+
+
+class Memcpy(GpuEvent):
+    """One copy of memory by the copy engine."""
+
+    __slots__ = ()
+
+    _table: GpuTable[Transfer]
+
+    @property
+    def kind(self) -> str | None:
+        """Direction, such as ``DtoD`` or ``HtoD``."""
+        return self._table.details[self._row].kind
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes copied."""
+        return self._table.details[self._row].size_bytes
+
+    @property
+    def pageable(self) -> bool | None:
+        """Whether host memory that is not pinned took part."""
+        return self._table.details[self._row].pageable
+
+
+class Memset(GpuEvent):
+    """One fill of memory."""
+
+    __slots__ = ()
+
+    _table: GpuTable[Fill]
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes set."""
+        return self._table.details[self._row].size_bytes
+
+    @property
+    def next_kernel(self) -> str | None:
+        """The kernel that follows on the same stream with no other event between."""
+        return self._table.details[self._row].next_kernel
+
+    @property
+    def next_known(self) -> bool:
+        """Whether the trace tells what follows."""
+        return self._table.details[self._row].next_known
+
+
 Event = Op | Call | GpuEvent
+
+T_co = TypeVar("T_co", bound=Event, covariant=True)
+
+
+class Views(Sequence[T_co]):
+    """The events in some rows of a table; each is made when it is asked for."""
+
+    __slots__ = ("_make", "_rows", "_table")
+
+    def __init__(self, make: Callable[[Any, int], T_co], table: object, rows: Sequence[int]) -> None:
+        """Make a sequence.
+
+        Args:
+            make: The class of the events.
+            table: The table of that class.
+            rows: Row numbers, in order.
+        """
+        self._make = make
+        self._table = table
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Views[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | Views[T_co]:
+        if isinstance(index, slice):
+            return Views(self._make, self._table, self._rows[index])
+        return self._make(self._table, self._rows[index])
+
+    def __iter__(self) -> Iterator[T_co]:
+        make, table = self._make, self._table
+        return (make(table, row) for row in self._rows)
+
+
+def _time(value: int) -> int | None:
+    return None if value == MISSING else value
+
+
+def _id(value: int) -> int | None:
+    return None if value == NO_ID else value

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from .errors import MisuseError, NotMeasured, SelectorError
-from .events import Call, Event, GpuEvent
+from .events import Call, Event, GpuEvent, Views
 from .names import glob, matches
 from .units import counted, plural
 
@@ -156,7 +156,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             peers: The same set of the other steps, with which this one must agree.
             refuse: Returns the text of the `AssertionError` that reading raises if they do not.
         """
-        self._events = tuple(events)
+        self._events: Sequence[T_co] = events if isinstance(events, Views) else tuple(events)
         self._vocabulary = vocabulary
         self._peers = peers
         self._refuse = refuse
@@ -165,7 +165,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         self.chosen_by = chosen_by
 
     @property
-    def seen(self) -> tuple[T_co, ...]:
+    def seen(self) -> Sequence[T_co]:
         """The events that the trace holds, complete or not: for messages, not for verdicts."""
         return self._events
 
@@ -174,7 +174,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         """One sentence that says why the set was not measured, or ``None`` if it was."""
         return self.unknown.why()
 
-    def _read(self) -> tuple[T_co, ...]:
+    def _read(self) -> Sequence[T_co]:
         __tracebackhide__ = True
         for events in (self, *self._peers):
             why = events.why_not_measured
@@ -203,7 +203,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
 
     def __contains__(self, event: object) -> bool:
         __tracebackhide__ = True
-        return any(event is one for one in self._read())
+        return event in self._read()
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...
@@ -220,8 +220,8 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         events = self._read()
         if isinstance(other, EventSet):
-            return events == other._read()
-        return list(events) == other if isinstance(other, list) else events == other
+            return list(events) == list(other._read())
+        return (list(events) if isinstance(other, list) else tuple(events)) == other
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -368,7 +368,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         return self._with(tuple(event for event, verdict in verdicts if verdict), unknown, words, ())
 
     def _with(
-        self, events: tuple[T_co, ...], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]
+        self, events: Sequence[T_co], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]
     ) -> EventSet[T_co]:
         return type(self)(
             events,
@@ -380,7 +380,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             refuse=self._refuse,
         )
 
-    def _alone(self, events: tuple[T_co, ...]) -> EventSet[T_co]:
+    def _alone(self, events: Sequence[T_co]) -> EventSet[T_co]:
         """Return some events of a set that was read: nothing more can be missing from them."""
         return type(self)(events, noun=self.noun, vocabulary=self._vocabulary, chosen_by=self.chosen_by)
 

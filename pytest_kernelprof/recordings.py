@@ -20,11 +20,10 @@ from typing import Any
 import msgspec
 
 from .errors import ReplayError, TraceError
-from .load import trace_from
+from .load import content_of, trace_from
 from .load.own import METADATA_KEY
-from .load.reading import content_of
 from .load.recording import Recording
-from .load.sorting import is_counted
+from .load.columns import is_counted
 from .model import CLASSES, Trace
 from .options import DeviceRequirement, Settings
 from .units import counted

@@ -6,22 +6,23 @@ import os
 
 from ..model import Trace
 from .building import build
-from .reading import content_of, decode
+from .reading import content_of, read, read_content
+from .source import MAX_BYTES
 
-__all__ = ["load_trace", "trace_from"]
+__all__ = ["MAX_BYTES", "content_of", "load_trace", "trace_from"]
 
 
-def load_trace(path: str | os.PathLike[str]) -> Trace:
+def load_trace(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Trace:
     """Read a trace that torch.profiler wrote, ``.json`` or ``.json.gz``.
 
     Args:
         path: The file; whether it is compressed is told by its first bytes, not by its name.
+        max_bytes: Most that is accepted, in bytes, decompressed.
 
     Raises:
         TraceError: The file cannot be read, or is no such trace; says what is wrong and where.
     """
-    name = os.fspath(path)
-    return trace_from(content_of(name), name)
+    return build(read(os.fspath(path), max_bytes=max_bytes))
 
 
 def trace_from(content: bytes, path: str) -> Trace:
@@ -34,4 +35,4 @@ def trace_from(content: bytes, path: str) -> Trace:
     Raises:
         TraceError: It is no trace of torch.profiler; says what is wrong and where.
     """
-    return build(decode(content, path))
+    return build(read_content(content, path))

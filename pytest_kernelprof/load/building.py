@@ -1,127 +1,201 @@
-"""Rows to a `Trace`: who belongs to which step."""
+"""A document to a `Trace`: who belongs to which step."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from ..events import Call, Kernel, Memcpy, Memset, Op
+from ..events import FOREVER, MISSING, NO_ID, Call, Kernel, Memcpy, Memset, Op, Views
 from ..eventset import EventSet, LaunchSet, Vocabulary
 from ..model import Step, Trace, TraceWarning
 from ..units import counted
 from .calls import LAUNCHES, CallKind, call_kind, is_host_sync
+from .columns import Columns, Span
 from .completeness import blind_threads, incomplete, step_reasons, summary, unknown_of, unobserved
 from .environment import environment
-from .gpu_rows import GpuWork
 from .joining import Joined, join
 from .nesting import Nest, nest
-from .own import ANNOTATION_PREFIX
-from .reading import Document, integer
+from .own import ANNOTATION_PREFIX, METADATA_KEY
+from .reading import Document
 from .recording import Recording
-from .sorting import FOREVER, Sorted, Span, sort_rows
 
 WHOLE_FILE = "(whole file)"
 
+Rows = Sequence[int]
+"""Rows of a table."""
 
-@dataclass(slots=True)
+
+class _Calls(NamedTuple):
+    """Rows of calls: all, those that start or copy or set anything, launches, and those that wait."""
+
+    all: Rows = ()
+    working: Rows = ()
+    launching: Rows = ()
+    waiting: Rows = ()
+
+
+_NO_CALLS = _Calls()
+
+
 class _Group:
-    """The raw content of one step."""
+    """The rows of one step, or of the whole file."""
 
-    ops: list[Op] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    events: list[GpuWork] = field(default_factory=list)
-    regions: list[str] = field(default_factory=list)
+    __slots__ = ("calls", "kernels", "memcpys", "memsets", "ops", "regions")
+
+    def __init__(
+        self,
+        ops: Rows = (),
+        calls: _Calls = _NO_CALLS,
+        regions: Iterable[str] = (),
+        *,
+        kernels: Rows = (),
+        memcpys: Rows = (),
+        memsets: Rows = (),
+    ) -> None:
+        self.ops = ops
+        self.calls = calls
+        self.regions = tuple(regions)
+        self.kernels = kernels
+        self.memcpys = memcpys
+        self.memsets = memsets
 
 
 def build(document: Document) -> Trace:
-    """Return the model of a decoded trace file."""
-    rows = sort_rows(document.traceEvents)
-    recording = Recording.of(document.pytest_kernelprof)
-    nested = nest(rows, _external_ids(rows))
-    windows, warnings = _windows(rows, foreign=recording is None)
-    joined = join(rows, nested, windows)
-    regions = [span for span in rows.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
-    everything = _Group(nested.ops, joined.calls, joined.events, [span.name for span in regions])
-    make = _StepMaker(rows, nested, joined, windows, recording, frozenset(everything.regions))
-    groups = _grouped(nested, joined, regions, _step_finder(windows))
+    """Return the model of a trace file."""
+    columns = document.columns
+    recording = Recording.of(document.metadata.get(METADATA_KEY))
+    nested = nest(columns)
+    windows, warnings = _windows(columns, nested, foreign=recording is None)
+    joined = join(columns, nested, windows)
+    regions = [span for span in columns.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
+    everything = _everything(nested, joined, regions)
+    make = _StepMaker(document, nested, joined, windows, recording)
+    groups = _Grouping(nested, joined, regions, windows, everything)
     names = [window.name for window in windows] or [WHOLE_FILE]
-    steps = tuple(make.step(name, groups[index], index) for index, name in enumerate(names))
+    steps = tuple(make.step(name, groups.step(index), index) for index, name in enumerate(names))
     totals = make.step("(total)", everything, None)
     return Trace(
         path=document.path,
         environment=environment(document, recording),
         steps=steps,
         totals=totals,
-        outside_steps=make.step("(outside steps)", groups[None], None).launches,
+        outside_steps=make.step("(outside steps)", groups.outside(), None).launches,
         orphans=joined.orphans,
         region_counts=dict(Counter(everything.regions)),
         incomplete=summary(totals, steps),
-        warnings=(*warnings, *_warnings(joined)),
+        warnings=(*warnings, *document.problems.warnings(), *_warnings(joined)),
         no_gpu=recording.no_gpu if recording else None,
     )
 
 
-def _external_ids(rows: Sorted) -> dict[int, int]:
-    return {
-        correlation: external
-        for _, row in rows.gpu
-        if row.args
-        and (correlation := integer(row.args.correlation)) is not None
-        and (external := integer(row.args.external_id)) is not None
-    }
+def _everything(nested: Nest, joined: Joined, regions: list[Span]) -> _Group:
+    ops: Rows = range(len(nested.ops.names))
+    calls: Rows = range(len(nested.calls.names))
+    if nested.own_ops:
+        ops = [row for row in ops if row not in nested.own_ops]
+    if joined.own_calls:
+        calls = [row for row in calls if row not in joined.own_calls]
+    names, kinds = nested.calls.names, joined.kinds
+    waits = {name for name in set(names) if is_host_sync(name)}
+    working = [row for row in calls if kinds[row] is not CallKind.OTHER]
+    launching = [row for row in working if kinds[row] in LAUNCHES]
+    waiting = [row for row in calls if names[row] in waits] if waits else []
+    by_use = _Calls(calls, working, launching, waiting)
+    return _Group(ops, by_use, (span.name for span in regions), **joined.rows)
 
 
-def _windows(rows: Sorted, *, foreign: bool) -> tuple[list[Span], list[TraceWarning]]:
-    """Return the steps that count; a foreign trace may end with one that holds nothing."""
-    steps = rows.steps
-    if len(steps) > 1 and foreign and _is_empty(steps[-1], rows):
+def _windows(columns: Columns, nested: Nest, *, foreign: bool) -> tuple[list[Span], list[TraceWarning]]:
+    """Return the steps that count, by start; a foreign trace may end with one that holds nothing."""
+    steps = sorted(columns.steps, key=lambda step: step.start_ns)
+    if len(steps) > 1 and foreign and _is_empty(steps[-1], columns, nested):
         return steps[:-1], [TraceWarning("empty_last_step", f"{steps[-1].name} holds nothing and was dropped")]
     return steps, []
 
 
-def _is_empty(step: Span, rows: Sorted) -> bool:
-    if any(step.holds(span.start_ns) for kind in (rows.ops, rows.annotations) for span in kind):
+def _is_empty(step: Span, columns: Columns, nested: Nest) -> bool:
+    if any(step.holds(span.start_ns) for span in columns.annotations) or _within(nested.ops.starts, step):
         return False
+    names = nested.calls.names
     return not any(
-        step.holds(span.start_ns) and (call_kind(span.name) is not CallKind.OTHER or is_host_sync(span.name))
-        for span in rows.calls
+        call_kind(names[row]) is not CallKind.OTHER or is_host_sync(names[row])
+        for row in _within(nested.calls.starts, step)
     )
 
 
-def _step_finder(windows: list[Span]) -> Callable[[int], int | None]:
-    if not windows:
-        return lambda _: 0
-    starts = [window.start_ns for window in windows]
-    ends = [FOREVER if window.end_ns is None else window.end_ns for window in windows]
-
-    def find(now_ns: int) -> int | None:
-        position = bisect_right(starts, now_ns) - 1
-        return position if position >= 0 and now_ns < ends[position] else None
-
-    return find
+def _within(starts: array[int], step: Span) -> range:
+    """Return the rows that start in a step, of a table that is in the order of starts."""
+    return range(*_bounds(starts, (step.start_ns, step.end_ns)))
 
 
-def _grouped(
-    nested: Nest, joined: Joined, regions: list[Span], step_of: Callable[[int], int | None]
-) -> dict[int | None, _Group]:
-    """Return the content of each step by its index, and under ``None`` what lies outside.
+class _Grouping:
+    """Finds the content of each step.
 
     A GPU event belongs to the step of its launch: the GPU runs late.
     """
-    groups: dict[int | None, _Group] = defaultdict(_Group)
-    for op in nested.ops:
-        groups[step_of(op.start_ns)].ops.append(op)
-    for call in joined.calls:
-        groups[step_of(call.start_ns)].calls.append(call)
-    for event in joined.events:
-        if event.launch:
-            groups[step_of(event.launch.start_ns)].events.append(event)
-    for region in regions:
-        groups[step_of(region.start_ns)].regions.append(region.name)
-    return groups
+
+    def __init__(
+        self, nested: Nest, joined: Joined, regions: list[Span], windows: list[Span], everything: _Group
+    ) -> None:
+        self.nested = nested
+        self.everything = everything
+        self.windows = [(window.start_ns, window.end_ns) for window in windows]
+        # A step that begins inside another takes over; nothing is in two.
+        for position, (start, end) in enumerate(self.windows[:-1]):
+            self.windows[position] = (start, min(end, self.windows[position + 1][0]))
+        self.step_of_call = array("q", (NO_ID,)) * len(nested.calls.names)
+        for index, window in enumerate(self.windows or [(-FOREVER, FOREVER)]):
+            first, last = _bounds(nested.calls.starts, window)
+            self.step_of_call[first:last] = array("q", (index,)) * (last - first)
+        self.gpu = {name: self._by_step(rows, joined.gpu[name].launches) for name, rows in joined.rows.items()}
+        self.regions: dict[int, list[str]] = {}
+        starts = [start for start, _ in self.windows]
+        for span in regions:
+            index = bisect_right(starts, span.start_ns) - 1
+            if index >= 0 and span.start_ns < self.windows[index][1]:
+                self.regions.setdefault(index, []).append(span.name)
+
+    def _by_step(self, rows: Rows, launches: array[int]) -> dict[int, array[int]]:
+        found: dict[int, array[int]] = {}
+        for row in rows:
+            launch = launches[row]
+            index = NO_ID if launch == NO_ID else self.step_of_call[launch]
+            if index != NO_ID:
+                found.setdefault(index, array("q")).append(row)
+        return found
+
+    def step(self, index: int) -> _Group:
+        """Return the content of the step with this number; a file without steps is one."""
+        gpu: dict[str, Rows] = {name: by_step.get(index, ()) for name, by_step in self.gpu.items()}
+        everything = self.everything
+        if not self.windows:
+            return _Group(everything.ops, everything.calls, everything.regions, **gpu)
+        window = self.windows[index]
+        ops = _rows_within(everything.ops, self.nested.ops.starts, window)
+        starts = self.nested.calls.starts
+        calls = _Calls(*(_rows_within(rows, starts, window) for rows in everything.calls))
+        return _Group(ops, calls, self.regions.get(index, ()), **gpu)
+
+    def outside(self) -> _Group:
+        """Return the calls that lie outside every step."""
+        in_no_step = self.step_of_call
+        return _Group(
+            calls=_Calls(*([row for row in rows if in_no_step[row] == NO_ID] for rows in self.everything.calls))
+        )
+
+
+def _rows_within(rows: Rows, starts: array[int], window: tuple[int, int]) -> Rows:
+    first, last = _bounds(starts, window)
+    if isinstance(rows, range):
+        return range(first, last)
+    return rows[bisect_left(rows, first) : bisect_left(rows, last)]
+
+
+def _bounds(starts: array[int], window: tuple[int, int]) -> tuple[int, int]:
+    """Return the first row that starts in a window, and the first one after it."""
+    return bisect_left(starts, window[0]), bisect_left(starts, window[1])
 
 
 class _StepMaker:
@@ -129,51 +203,64 @@ class _StepMaker:
 
     def __init__(
         self,
-        rows: Sorted,
+        document: Document,
         nested: Nest,
         joined: Joined,
         windows: list[Span],
         recording: Recording | None,
-        regions: frozenset[str],
     ) -> None:
-        self.rows = rows
+        columns = document.columns
         self.nested = nested
         self.joined = joined
         self.windows = windows
+        self.recording_end_ns = columns.recording_end_ns
         self.home = {window.thread for window in windows}
-        self.nothing = unobserved(rows, joined, recording)
-        self.of_file = incomplete(rows, joined, recording)
+        self.nothing = unobserved(document, joined, recording)
+        self.of_file = incomplete(document, joined, recording)
+        own = nested.own_ops
+        names = nested.ops.names
+        streams = {stream for name, rows in joined.rows.items() for stream in _streams(joined.gpu[name].streams, rows)}
         self.vocabulary = Vocabulary(
-            frozenset(op.name for op in nested.ops),
-            regions,
-            frozenset(event.stream for event in joined.events if event.stream is not None),
-            frozenset(rows.unplaced_ops),
-            frozenset(rows.unplaced_regions),
+            frozenset(names[row] for row in range(len(names)) if row not in own) if own else frozenset(names),
+            frozenset(span.name for span in columns.annotations if not span.name.startswith(ANNOTATION_PREFIX)),
+            frozenset(streams),
+            frozenset(columns.unplaced_ops),
+            frozenset(columns.unplaced_regions),
         )
 
     def step(self, name: str, group: _Group, index: int | None) -> Step:
         """Return the step that holds *group*; *index* is that of its window, if it has one."""
-        calls, kinds = group.calls, self.joined.kinds
-        reasons = [self.of_file, blind_threads(calls, self.nested, self.joined, self.home)]
+        gpu, calls = self.joined.gpu, group.calls
+        reasons = [self.of_file, blind_threads(calls.all, self.nested, self.joined, self.home)]
         if index is not None and self.windows:
-            reasons.append(step_reasons(self.windows[index], self.rows.recording_end_ns))
+            reasons.append(step_reasons(self.windows[index], self.recording_end_ns))
 
         def options(noun: str, class_name: str) -> dict[str, Any]:
-            unknown = unknown_of(class_name, self.nothing, reasons, calls, self.joined)
+            unknown = unknown_of(class_name, self.nothing, reasons, calls.all, self.joined)
             return {"noun": noun, "unknown": unknown, "vocabulary": self.vocabulary}
 
+        def of_calls(rows: Rows) -> Views[Call]:
+            return Views(Call, self.nested.calls, rows)
+
         launching = options("launch", "launches")
-        all_calls = LaunchSet([c for c in calls if kinds[c] is not CallKind.OTHER], **{**launching, "noun": "call"})
         return Step(
             name=name,
-            kernels=EventSet((e for e in group.events if isinstance(e, Kernel)), **options("kernel", "kernels")),
-            memcpys=EventSet((e for e in group.events if isinstance(e, Memcpy)), **options("memory copy", "memcpys")),
-            memsets=EventSet((e for e in group.events if isinstance(e, Memset)), **options("Memset", "memsets")),
-            host_syncs=EventSet((c for c in calls if is_host_sync(c.name)), **options("host sync", "host_syncs")),
-            launches=LaunchSet([c for c in calls if kinds[c] in LAUNCHES], all_calls=all_calls, **launching),
-            ops=EventSet(group.ops, **options("op", "ops")),
-            regions=tuple(group.regions),
+            kernels=EventSet(Views(Kernel, gpu["kernels"], group.kernels), **options("kernel", "kernels")),
+            memcpys=EventSet(Views(Memcpy, gpu["memcpys"], group.memcpys), **options("memory copy", "memcpys")),
+            memsets=EventSet(Views(Memset, gpu["memsets"], group.memsets), **options("Memset", "memsets")),
+            host_syncs=EventSet(of_calls(calls.waiting), **options("host sync", "host_syncs")),
+            launches=LaunchSet(
+                of_calls(calls.launching),
+                all_calls=LaunchSet(of_calls(calls.working), **{**launching, "noun": "call"}),
+                **launching,
+            ),
+            ops=EventSet(Views(Op, self.nested.ops, group.ops), **options("op", "ops")),
+            regions=group.regions,
         )
+
+
+def _streams(streams: list[int | None], rows: Rows) -> set[int]:
+    return {stream for row in rows if (stream := streams[row]) is not None}
 
 
 def _warnings(joined: Joined) -> list[TraceWarning]:
@@ -185,7 +272,10 @@ def _warnings(joined: Joined) -> list[TraceWarning]:
                 f"{counted(len(joined.orphans.leaked), 'GPU event')} launched before the recording; in no step",
             )
         )
-    timeless = sum(event.duration_ns is None for event in joined.events)
+    timeless = sum(joined.gpu[name].durations[row] == MISSING for name, rows in joined.rows.items() for row in rows)
     if timeless:
         found.append(TraceWarning("no_time", f"{counted(timeless, 'GPU event')} without a usable time"))
+    if joined.conditional:
+        told = "a CUDA graph with conditional nodes: of a loop in it, only the first round is in the trace"
+        found.append(TraceWarning("conditional_graph", told))
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import Environment
-from .reading import Document, integer
+from .numbers import integer
+from .reading import Document
 from .recording import Recording
 
 
@@ -16,24 +17,38 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         Kineto, ``output_json.cpp``: ``deviceProperties``, ``cuda_*_version`` (1000 * major + 10 *
         minor), ``distributedInfo`` as torch.profiler adds it.
     """
-    distributed = document.distributedInfo
-    listed = document.deviceProperties if isinstance(document.deviceProperties, list) else []
+    known = document.metadata
+    distributed, listed = known.get("distributedInfo"), known.get("deviceProperties")
+    listed = listed if isinstance(listed, list) else []
     devices = [one for one in listed if isinstance(one, dict)]
     names = tuple(str(one["name"]) for one in devices if "name" in one)
-    amd = document.hip_runtime_version is not None or any("AMD" in name for name in names)
-    nvidia = document.cuda_runtime_version is not None or any("NVIDIA" in name for name in names)
+    vendor = _vendor(document, names)
     return Environment(
-        vendor="amd" if amd else "nvidia" if nvidia else None,
+        vendor=vendor,
         devices=names,
-        compute_capability=None if amd else _capability(devices),
-        driver=_cuda_version(document.cuda_driver_version),
-        cuda=_cuda_version(document.cuda_runtime_version) or (recording.cuda if recording else None),
+        compute_capability=None if vendor == "amd" else _capability(devices),
+        driver=_cuda_version(known.get("cuda_driver_version")),
+        cuda=_cuda_version(known.get("cuda_runtime_version")) or (recording.cuda if recording else None),
         rocm=recording.rocm if recording else None,
         torch=recording.torch if recording else None,
         cudnn=recording.cudnn if recording else None,
         python=recording.python if recording else None,
         rank=integer(distributed.get("rank")) if isinstance(distributed, dict) else None,
     )
+
+
+def _vendor(document: Document, names: tuple[str, ...]) -> str | None:
+    """Return whose GPU it was: the metadata says so, or the names of the calls do."""
+    known = document.metadata
+    if known.get("hip_runtime_version") is not None or any("AMD" in name for name in names):
+        return "amd"
+    if known.get("cuda_runtime_version") is not None or any("NVIDIA" in name for name in names):
+        return "nvidia"
+    calls = set(document.columns.calls.names)
+    for vendor, prefixes in (("amd", ("hip",)), ("nvidia", ("cuda", "cu")), ("intel", ("ur", "ze"))):
+        if any(name.startswith(prefixes) for name in calls):
+            return vendor
+    return None
 
 
 def _capability(devices: list[dict[str, Any]]) -> str | None:

@@ -2,187 +2,297 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat, zip_longest
+from operator import lt
+from typing import Any
 
-import msgspec
-
-from ..events import Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
+from ..events import (
+    FOREVER,
+    MISSING,
+    NO_ID,
+    Call,
+    CallTable,
+    D,
+    Fill,
+    GpuTable,
+    Kernel,
+    Memcpy,
+    Memset,
+    Shape,
+    Thread,
+    Transfer,
+)
 from ..model import Orphans
-from .calls import LAUNCHES, CallKind, call_kind, capture_boundary, ends_a_profile
-from .gpu_rows import GpuWork, gpu_event, launch_order, stream_key, with_next_kernels
-from .nesting import BACKWARD_NODE, Nest
+from .calls import LAUNCHES, CallKind, call_kind, capture_boundary, ends_a_profile, may_block_untold
+from .columns import Columns, GpuColumns, Span
+from .nesting import Nest
 from .own import CANARY
-from .reading import integer
-from .sorting import FOREVER, Sorted, Span
+
+GPU_CLASSES = ("kernels", "memcpys", "memsets")
+_KIND_OF = {"kernels": CallKind.KERNEL_LAUNCH, "memcpys": CallKind.COPY, "memsets": CallKind.SET}
+_VIEWS: dict[str, Any] = {"kernels": Kernel, "memcpys": Memcpy, "memsets": Memset}
 
 
-@dataclass(frozen=True, slots=True)
 class Joined:
     """Calls and GPU events with each other.
 
     Attributes:
-        calls: Calls of the user's code, by start; the plugin's and the profiler's own left out.
+        calls: All calls, by start.
         kinds: What each of them does.
-        events: GPU events of the user's code, in the order of their launches.
+        own_calls: Rows of calls that are the plugin's or the profiler's own.
+        gpu: Table of each class of GPU events, in the order of their launches.
+        rows: Rows of each table that belong to the user's code.
         orphans: Those without a launch.
-        lost: Calls that should have left a GPU event and have none.
+        lost: Rows of calls that should have left a GPU event and have none.
         canary_devices: GPUs whose canary arrived.
         canary_called: The call that launched a canary is in the recording.
+        conditional: A graph with conditional nodes was made.
+        may_block: Some call may or may not wait, which no trace tells.
+        threads: Numbers of the threads that made calls.
     """
 
-    calls: list[Call]
-    kinds: dict[Call, CallKind]
-    events: list[GpuWork]
-    orphans: Orphans
-    lost: set[Call]
-    canary_devices: set[int | None]
-    canary_called: bool
+    def __init__(self, calls: CallTable) -> None:
+        """Make an empty one."""
+        self.calls = calls
+        self.kinds: list[CallKind] = []
+        self.own_calls: set[int] = set()
+        self.gpu: dict[str, GpuTable[Any]] = {}
+        self.rows: dict[str, Sequence[int]] = {}
+        self.orphans = Orphans()
+        self.lost: set[int] = set()
+        self.canary_devices: set[int | None] = set()
+        self.canary_called = False
+        self.threads: set[int] = set()
+        names = set(calls.names)
+        self.conditional = any("GraphConditional" in name for name in names)
+        self.may_block = any(map(may_block_untold, names))
+
+    @property
+    def any_gpu(self) -> bool:
+        """Whether the file holds any GPU event at all."""
+        return any(table.names for table in self.gpu.values())
 
 
-def join(rows: Sorted, nested: Nest, windows: list[Span]) -> Joined:
-    """Return the calls and GPU events of *rows*, joined.
+def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
+    """Return the calls and GPU events of a file, joined.
 
     Args:
-        rows: The sorted rows.
+        columns: The rows by kind.
         nested: Ops and calls in their place.
         windows: The steps.
     """
-    by_correlation = _by_correlation([call for call, _ in nested.calls])
-    events = with_next_kernels(
-        sorted((gpu_event(kind, row, by_correlation) for kind, row in rows.gpu), key=launch_order)
-    )
-    own = {call: name for call, name in nested.calls if name is not None}
-    last_wait = _profilers_own_wait(rows, nested, windows)
-    calls = [call for call, name in nested.calls if name is None and call is not last_wait]
-    kinds = {call: call_kind(call.name) for call in calls}
-    for event in events:
-        # A call of unknown name that carries GPU events is what its events say.
-        if event.launch in kinds and kinds[event.launch] is CallKind.OTHER:
-            kinds[event.launch] = _kind_of(event)
-    started = {event.launch for event in events}
-    captures = _Captures(calls, nested.ops)
-    zero_bytes = _zero_byte_calls(rows.calls)
-    lost = {
-        call
-        for call in calls
-        if kinds[call] is not CallKind.OTHER
-        and call not in started
-        and call.correlation_id not in zero_bytes
-        and not captures.cover(call)
+    calls = nested.calls
+    joined = Joined(calls)
+    joined.threads = set(calls.threads)
+    joined.kinds = [call_kind(name) for name in calls.names]
+    by_correlation = _by_correlation(calls, joined.kinds)
+    joined.gpu = {
+        "kernels": _table(columns.kernels, GpuTable[Shape](calls), by_correlation),
+        "memcpys": _table(columns.memcpys, GpuTable[Transfer](calls), by_correlation),
+        "memsets": _table(columns.memsets, GpuTable[Fill](calls), by_correlation),
     }
-    if any(kinds[call] in LAUNCHES for call in lost):
-        events = [_with_unknown_next(event) for event in events]
-    return Joined(
-        calls=calls,
-        kinds=kinds,
-        events=[event for event in events if event.launch not in own],
-        orphans=_orphans(events, rows.bad_call_ids),
-        lost=lost,
-        canary_devices={e.device for e in events if isinstance(e, Kernel) and e.launch and own.get(e.launch) == CANARY},
-        canary_called=any(name == CANARY for name in own.values()),
+    joined.own_calls = set(nested.own_calls)
+    last_wait = _profilers_own_wait(columns, nested, windows)
+    if last_wait is not None:
+        joined.own_calls.add(last_wait)
+    started = _started(joined)
+    captures = _Captures(nested)
+    joined.lost = {
+        row
+        for row, left in enumerate(started)
+        if not left
+        and joined.kinds[row] is not CallKind.OTHER
+        and row not in joined.own_calls
+        and calls.correlation_ids[row] not in columns.zero_bytes
+        and not captures.cover(row)
+    }
+    _fill_in_next_kernels(joined)
+    joined.orphans = _orphans(joined, columns.bad_call_ids)
+    own = nested.own_calls
+    joined.rows = {
+        name: [row for row, launch in enumerate(table.launches) if launch not in own]
+        if own
+        else range(len(table.names))
+        for name, table in joined.gpu.items()
+    }
+    kernels = joined.gpu["kernels"]
+    joined.canary_devices = (
+        {kernels.devices[row] for row, launch in enumerate(kernels.launches) if own.get(launch) == CANARY}
+        if own
+        else set()
     )
+    joined.canary_called = CANARY in own.values()
+    return joined
 
 
-def _with_unknown_next(event: GpuWork) -> GpuWork:
-    """Return the event; what follows a Memset is unknown where a kernel may be missing."""
-    return msgspec.structs.replace(event, next_known=False) if isinstance(event, Memset) else event
-
-
-def _by_correlation(calls: list[Call]) -> dict[int, Call]:
-    """Return the calls by correlation id; where two share one, the one that launches."""
-    found: dict[int, Call] = {}
-    for call in calls:
-        if call.correlation_id is None:
-            continue
-        known = found.setdefault(call.correlation_id, call)
-        if call_kind(known.name) is CallKind.OTHER and call_kind(call.name) is not CallKind.OTHER:
-            found[call.correlation_id] = call
+def _by_correlation(calls: CallTable, kinds: list[CallKind]) -> dict[int, int]:
+    """Return rows of calls by correlation id; where two share one, the one that launches."""
+    found: dict[int, int] = {}
+    for row, correlation_id in enumerate(calls.correlation_ids):
+        known = found.setdefault(correlation_id, row)
+        if known != row and kinds[known] is CallKind.OTHER and kinds[row] is not CallKind.OTHER:
+            found[correlation_id] = row
+    found.pop(NO_ID, None)
     return found
 
 
-def _kind_of(event: GpuEvent) -> CallKind:
-    if isinstance(event, Kernel):
-        return CallKind.KERNEL_LAUNCH
-    return CallKind.COPY if isinstance(event, Memcpy) else CallKind.SET
+def _table(columns: GpuColumns[D], table: GpuTable[D], by_correlation: dict[int, int]) -> GpuTable[D]:
+    """Move columns into a table by launch, then by start: streams race, launches do not."""
+    launches = array("q", map(by_correlation.get, columns.correlation_ids, repeat(NO_ID)))
+    starts, call_starts = columns.starts, table.calls.starts
+    moments = [call_starts[launch] if launch >= 0 else start for launch, start in zip(launches, starts, strict=True)]
+    order: Sequence[int] = range(len(starts))
+    if not all(map(lt, moments, islice(moments, 1, None))):
+        order = sorted(order, key=starts.__getitem__)
+        order.sort(key=moments.__getitem__)
+    for name in ("names", "devices", "streams", "details"):
+        values = getattr(columns, name)
+        setattr(table, name, values if isinstance(order, range) else [values[row] for row in order])
+    for name, numbers in (
+        ("starts", starts),
+        ("durations", columns.durations),
+        ("correlation_ids", columns.correlation_ids),
+        ("launches", launches),
+    ):
+        setattr(table, name, numbers if isinstance(order, range) else array("q", map(numbers.__getitem__, order)))
+    return table
 
 
-def _orphans(events: list[GpuWork], bad_call_ids: set[int]) -> Orphans:
+def _started(joined: Joined) -> bytearray:
+    """Return for each call whether it left a GPU event; a call of unknown name is what its events say."""
+    started = bytearray(len(joined.kinds))
+    for name, table in joined.gpu.items():
+        for row in table.launches:
+            if row != NO_ID and not started[row]:
+                started[row] = True
+                if joined.kinds[row] is CallKind.OTHER:
+                    joined.kinds[row] = _KIND_OF[name]
+    return started
+
+
+def _orphans(joined: Joined, bad_call_ids: set[int]) -> Orphans:
     """Tell leaked from late: streams are first in, first out.
 
     An event whose call is in the file, unreadable, was not launched before the recording.
     """
+    alone = [
+        (name, row)
+        for name, table in joined.gpu.items()
+        for row, launch in enumerate(table.launches)
+        if launch == NO_ID
+    ]
+    if not alone:
+        return Orphans()
     first: dict[object, int] = {}
+    for table in joined.gpu.values():
+        for device, stream, launch, start in zip(
+            table.devices, table.streams, table.launches, table.starts, strict=True
+        ):
+            if launch != NO_ID and start != MISSING:
+                key = device, stream
+                first[key] = min(start, first.get(key, start))
+    events = [_VIEWS[name](joined.gpu[name], row) for name, row in alone]
+    events.sort(key=lambda event: event.start_ns or 0)
+    leaked, late = [], []
     for event in events:
-        if event.launch and event.start_ns is not None:
-            key = stream_key(event)
-            first[key] = min(event.start_ns, first.get(key, event.start_ns))
-    leaked: list[GpuEvent] = []
-    late: list[GpuEvent] = []
-    for event in events:
-        if event.launch is None:
-            begun = first.get(stream_key(event))
-            early = event.start_ns is not None and begun is not None and event.start_ns < begun
-            early = early and event.correlation_id not in bad_call_ids
-            (leaked if early else late).append(event)
+        begun = first.get((event.device, event.stream))
+        early = event.start_ns is not None and begun is not None and event.start_ns < begun
+        early = early and event.correlation_id not in bad_call_ids
+        (leaked if early else late).append(event)
     return Orphans(tuple(leaked), tuple(late))
 
 
-def _profilers_own_wait(rows: Sorted, nested: Nest, windows: list[Span]) -> Call | None:
-    """Return the synchronisation with which torch.profiler ended the recording, if it is there."""
-    waits = [call for call, _ in nested.calls if ends_a_profile(call.name)]
-    if not waits:
+def _fill_in_next_kernels(joined: Joined) -> None:
+    """Let each Memset know the kernel that follows at once on its stream.
+
+    Where a row of the stream has no time, any row no stream, or a kernel may be missing, nobody
+    knows what follows.
+    """
+    memsets: GpuTable[Fill] = joined.gpu["memsets"]
+    if not memsets.names:
+        return
+    blind = any(joined.kinds[row] in LAUNCHES for row in joined.lost)
+    blind = blind or any(None in table.streams for table in joined.gpu.values())
+    streams: dict[object, list[tuple[int, int, str, int]]] = defaultdict(list)
+    call_starts = joined.calls.starts
+    wanted = set(zip(memsets.devices, memsets.streams, strict=True))
+    for name, table in joined.gpu.items():
+        for row, key in enumerate(zip(table.devices, table.streams, strict=True)):
+            if key in wanted:
+                start, launch = table.starts[row], table.launches[row]
+                streams[key].append((start, call_starts[launch] if launch >= 0 else start, name, row))
+    for stream in streams.values():
+        stream.sort()
+        unknown = blind or (bool(stream) and stream[0][0] == MISSING)
+        for (_, _, kind, row), after in zip_longest(stream, stream[1:]):
+            if kind == "memsets":
+                name = joined.gpu["kernels"].names[after[3]] if after and after[2] == "kernels" else None
+                memsets.details[row] = Fill(memsets.details[row].size_bytes, name, not unknown)
+
+
+def _profilers_own_wait(columns: Columns, nested: Nest, windows: list[Span]) -> int | None:
+    """Return the call with which torch.profiler ended the recording, if it is there."""
+    calls, ops = nested.calls, nested.ops
+    if not any(map(ends_a_profile, set(calls.names))):
         return None
-    last = max(waits, key=lambda call: call.start_ns)
-    around = (*windows, *rows.annotations, *rows.ops)
-    if any(one.holds(last.start_ns) for one in around):
+    last = next(row for row in reversed(range(len(calls.names))) if ends_a_profile(calls.names[row]))
+    now_ns, thread = calls.starts[last], calls.threads[last]
+    if any(span.holds(now_ns) for span in (*windows, *columns.annotations)):
         return None
-    followed = any(op.thread == last.thread and op.start_ns > last.start_ns for op in nested.ops) or any(
-        call.thread == last.thread and call.start_ns > last.start_ns and call_kind(call.name) in LAUNCHES
-        for call, _ in nested.calls
+    begun = bisect_right(ops.starts, now_ns)
+    if max(ops.ends[:begun], default=now_ns) > now_ns:
+        return None
+    if any(ops.threads[row] == thread and row not in nested.own_ops for row in range(begun, len(ops.names))):
+        return None
+    followed = any(
+        calls.threads[row] == thread and call_kind(calls.names[row]) in LAUNCHES
+        for row in range(last + 1, len(calls.names))
+        if calls.starts[row] > now_ns
     )
     return None if followed else last
-
-
-def _zero_byte_calls(calls: list[Span]) -> set[int]:
-    """Return the correlation ids of copies and sets of which the trace says: zero bytes."""
-    return {
-        known
-        for span in calls
-        if (known := integer(span.args.correlation)) is not None
-        and call_kind(span.name) in (CallKind.COPY, CallKind.SET)
-        and 0 in (integer(span.args.bytes), integer(span.args.size))
-    }
 
 
 class _Captures:
     """When each thread captured a graph: launches then are recorded, not run."""
 
-    def __init__(self, calls: list[Call], ops: list[Op]) -> None:
-        self.windows: dict[Thread, list[tuple[int, int]]] = defaultdict(list)
-        self.autograd = {op.thread for op in ops if op.name.startswith(BACKWARD_NODE)}
-        begun: dict[Thread, int] = {}
-        for call in calls:
-            boundary = capture_boundary(call.name)
-            if boundary == "Begin":
-                begun[call.thread] = call.start_ns
-            elif boundary == "End":
+    def __init__(self, nested: Nest) -> None:
+        self.nested = nested
+        self.windows: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        calls = nested.calls
+        boundaries = {name: boundary for name in set(calls.names) if (boundary := capture_boundary(name))}
+        begun: dict[int, int] = {}
+        for row in _rows_named(calls, boundaries) if boundaries else ():
+            thread, start_ns = calls.threads[row], calls.starts[row]
+            if boundaries[calls.names[row]] == "Begin":
+                begun[thread] = start_ns
+            else:
                 # A capture that began before the recording has no Begin in it.
-                self.windows[call.thread].append((begun.pop(call.thread, -FOREVER), call.start_ns))
+                self.windows[thread].append((begun.pop(thread, -FOREVER), start_ns))
         for thread, start_ns in begun.items():
             self.windows[thread].append((start_ns, FOREVER))
         for windows in self.windows.values():
             windows.sort()
 
-    def cover(self, call: Call) -> bool:
+    def cover(self, row: int) -> bool:
         """Return whether the call was made while its thread captured.
 
         An autograd thread launches into the capture of the thread that called ``backward()``.
         """
-        autograd = call.thread in self.autograd or (call.chain and call.chain[-1].thread in self.autograd)
-        threads = list(self.windows) if autograd else [call.thread]
-        return any(_covered(self.windows.get(thread, []), call.start_ns) for thread in threads)
+        if not self.windows:
+            return False
+        calls, ops, autograd = self.nested.calls, self.nested.ops, self.nested.backward_threads
+        thread, parent, start_ns = calls.threads[row], calls.parents[row], calls.starts[row]
+        is_autograd = thread in autograd or (parent != NO_ID and ops.threads[parent] in autograd)
+        threads = list(self.windows) if is_autograd else [thread]
+        return any(_covered(self.windows.get(one, []), start_ns) for one in threads)
+
+
+def _rows_named(calls: CallTable, names: Iterable[str]) -> Iterator[int]:
+    return (row for row, name in enumerate(calls.names) if name in names)
 
 
 def _covered(windows: list[tuple[int, int]], now_ns: int) -> bool:

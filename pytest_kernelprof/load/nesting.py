@@ -1,287 +1,443 @@
 """What stood open around an op or a call: the op chain and the regions.
 
 Ranges may intersect instead of nest (hooks that open and close in the wrong order do that), so
-what is open is a list from which anything may leave, not a stack.
+what lies under the innermost open op may have ended; `OpTable.chain` leaves that out.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from dataclasses import dataclass, field
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice, pairwise
+from operator import add, eq, lt
+from typing import Any
 
-from ..events import Call, Op, Thread
+from ..events import FOREVER, MISSING, NO_ID, CallTable, OpTable, Thread
+from .columns import Columns, CpuColumns, Span
 from .own import ANNOTATION_PREFIX
-from .reading import integer
-from .sorting import FOREVER, Sorted, Span
 
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 """How the names of the ops begin in which autograd runs one node of the backward graph."""
 
-_ANNOTATION, _OP, _CALL = range(3)
+
+_MANY_THREADS = 16
 
 
-@dataclass(slots=True)
 class Nest:
     """Ops and calls with their place.
 
     Attributes:
-        ops: Operators, by start, the plugin's own left out.
-        calls: Calls with the name of the plugin's own annotation around each, if any.
-        op_threads: Threads on which any op was recorded.
-        linked_calls: Calls whose chain comes from another thread, through ``External id``.
-        links_needed: Whether any call may have to be linked so: its thread has no ops.
+        ops: Operators.
+        calls: Calls.
+        own_ops: Rows of ops inside the plugin's own annotations.
+        own_calls: Rows of calls inside them, with the annotation's name.
+        op_threads: Numbers of the threads on which any op was recorded.
+        backward_threads: Of those on which autograd ran nodes of a backward graph.
+        linked_calls: Rows of calls whose chain comes from another thread, through ``External id``.
     """
 
-    ops: list[Op] = field(default_factory=list)
-    calls: list[tuple[Call, str | None]] = field(default_factory=list)
-    op_threads: set[Thread] = field(default_factory=set)
-    linked_calls: set[Call] = field(default_factory=set)
-    links_needed: bool = False
+    def __init__(self) -> None:
+        """Make an empty one."""
+        self.ops = OpTable()
+        self.calls = CallTable(self.ops)
+        self.own_ops: set[int] = set()
+        self.own_calls: dict[int, str] = {}
+        self.op_threads: set[int] = set()
+        self.backward_threads: set[int] = set()
+        self.linked_calls: set[int] = set()
 
 
-@dataclass(slots=True)
+class _Timeline:
+    """Which regions of a thread are open from each moment on at which that changes."""
+
+    def __init__(self, annotations: Iterable[Span]) -> None:
+        spans = sorted(
+            (span for span in annotations if span.end_ns != FOREVER), key=lambda span: (span.start_ns, -_end(span))
+        )
+        self.moments = sorted({moment for span in spans for moment in (span.start_ns, _end(span))})
+        self.regions: list[tuple[str, ...]] = []
+        self.own: list[str | None] = []
+        open_now: list[Span] = []
+        position = 0
+        for moment in self.moments:
+            open_now = [span for span in open_now if _end(span) > moment]
+            while position < len(spans) and spans[position].start_ns <= moment:
+                open_now.append(spans[position])
+                position += 1
+            names = [span.name for span in open_now]
+            self.own.append(next((name for name in names if name.startswith(ANNOTATION_PREFIX)), None))
+            self.regions.append(tuple(name for name in names if not name.startswith(ANNOTATION_PREFIX)))
+
+    def at(self, now_ns: int) -> tuple[str, ...]:
+        """Return the regions open at a moment, outermost first."""
+        position = bisect_right(self.moments, now_ns)
+        return self.regions[position - 1] if position else ()
+
+
+class _Rows:
+    """The rows of one table that one thread made, by start."""
+
+    __slots__ = ("numbers", "starts", "table")
+
+    def __init__(self, table: OpTable | CallTable) -> None:
+        self.table = table
+        self.numbers: list[int] = []
+        self.starts: list[int] = []
+
+    def between(self, moments: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yield the number of each moment, and the rows that start from it on and before the next."""
+        first = bisect_left(self.starts, moments[0]) if moments else len(self.starts)
+        for index in range(len(moments)):
+            last = len(self.starts)
+            if index + 1 < len(moments):
+                last = bisect_left(self.starts, moments[index + 1], first)
+            if last > first:
+                yield index, self.numbers[first:last]
+            first = last
+
+
 class _Thread:
-    """The rows of one thread, and what the autograd rule has to know of them."""
+    """What one thread did."""
 
-    annotations: list[Span] = field(default_factory=list)
-    ops: list[Span] = field(default_factory=list)
-    calls: list[Span] = field(default_factory=list)
-    forward_starts: dict[int, int] = field(default_factory=dict)
-    has_backward: bool = False
-    boundaries_ns: list[int] = field(default_factory=list)
-    open_from: list[tuple[str, ...]] = field(default_factory=list)
+    __slots__ = ("calls", "ops", "timeline")
 
-    def regions_at(self, now_ns: int) -> tuple[str, ...]:
-        """Return the regions open at a time, outermost first."""
-        position = bisect_right(self.boundaries_ns, now_ns)
-        return self.open_from[position - 1] if position else ()
+    def __init__(self, nest: Nest, annotations: Iterable[Span]) -> None:
+        self.ops = _Rows(nest.ops)
+        self.calls = _Rows(nest.calls)
+        self.timeline = _Timeline(annotations)
 
 
-def nest(rows: Sorted, external_ids: dict[int, int]) -> Nest:
-    """Place every op and call of *rows*.
-
-    Args:
-        rows: The sorted rows.
-        external_ids: For launches without one: correlation id to the GPU event's ``External id``.
-    """
-    threads: dict[Thread, _Thread] = defaultdict(_Thread)
-    for kind in ("annotations", "ops", "calls"):
-        for span in getattr(rows, kind):
-            getattr(threads[span.thread], kind).append(span)
+def nest(columns: Columns) -> Nest:
+    """Place every op and call of a file."""
+    result = Nest()
+    keys = list(columns.threads)
+    external_ids = _sorted_into(columns.ops, result.ops, result.ops.sequence_numbers, keys)
+    call_external_ids = _sorted_into(columns.calls, result.calls, result.calls.correlation_ids, keys)
+    threads = _threads(result, columns)
+    result.op_threads = {number for number, thread in threads.items() if thread.ops.numbers}
+    closes = _closes(result.ops)
     for thread in threads.values():
-        _learn_autograd(thread)
-        _learn_regions(thread)
-    result = Nest(
-        op_threads={key for key, thread in threads.items() if thread.ops},
-        links_needed=any(thread.calls and not thread.ops for thread in threads.values()),
-    )
-    by_external_id: dict[int, list[Op]] = defaultdict(list)
-    # Threads with ops first: launches on the others may refer to them.
-    for key in sorted(threads, key=lambda key: not threads[key].ops):
-        _Sweep(key, threads, external_ids, by_external_id, result).run()
-    result.ops.sort(key=lambda op: op.start_ns)
-    result.calls.sort(key=lambda item: item[0].start_ns)
+        _nest_ops(thread.ops, closes, result.ops)
+        _nest_calls(thread, closes, result)
+        _place(thread, result)
+    _add_callers(result, threads)
+    _link(result, columns, external_ids, call_external_ids)
     return result
 
 
-def _learn_autograd(thread: _Thread) -> None:
-    thread.ops.sort(key=lambda op: (op.start_ns, -(op.end_ns or 0)))
-    backward_until = -FOREVER
-    for op in thread.ops:
-        if op.name.startswith(BACKWARD_NODE):
-            thread.has_backward = True
-            backward_until = max(backward_until, op.end_ns or op.start_ns)
-        elif op.start_ns >= backward_until:
-            number = integer(op.args.sequence_number)
-            if number is not None and number >= 0:
-                thread.forward_starts.setdefault(number, op.start_ns)
+def _sorted_into(
+    columns: CpuColumns, table: OpTable | CallTable, ids: array[int], keys: list[Thread]
+) -> array[int]:
+    """Move columns into a table, by start, outer before inner; return the external ids in that order."""
+    # Lists are faster to walk than arrays, which make each number anew.
+    starts, durations = columns.starts.tolist(), columns.durations.tolist()
+    order: list[int] | None = None
+    if not all(map(lt, starts, islice(starts, 1, None))):
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        if any(starts[row] == starts[following] for row, following in pairwise(order)):
+            # Two stable sorts need less memory than one by pairs.
+            order.sort(key=lambda row: -max(durations[row], 0))
+            order.sort(key=starts.__getitem__)
+
+    def in_order(values: array[int]) -> array[int]:
+        return values if order is None else array(values.typecode, map(values.__getitem__, order))
+
+    table.names = columns.names if order is None else [columns.names[row] for row in order]
+    table.threads, table.thread_keys = in_order(columns.threads), keys
+    table.starts, ids[:] = in_order(columns.starts), in_order(columns.ids)
+    ends = array("q", map(add, starts, durations))
+    if MISSING in columns.durations:
+        ends = array("q", (FOREVER if d == MISSING else e for d, e in zip(durations, ends, strict=True)))
+    table.ends = in_order(ends)
+    table.parents = array("q", (NO_ID,)) * len(starts)
+    table.regions = [()] * len(starts)
+    return in_order(columns.external_ids)
 
 
-def _learn_regions(thread: _Thread) -> None:
-    """Note which regions are open from each moment on at which that changes."""
-    thread.annotations.sort(key=lambda span: (span.start_ns, -_end(span)))
-    regions = [s for s in thread.annotations if s.end_ns is not None and not s.name.startswith(ANNOTATION_PREFIX)]
-    thread.boundaries_ns = sorted({moment for span in regions for moment in (span.start_ns, _end(span))})
-    open_now: list[Span] = []
-    position = 0
-    for moment in thread.boundaries_ns:
-        open_now = [span for span in open_now if _end(span) > moment]
-        while position < len(regions) and regions[position].start_ns <= moment:
-            open_now.append(regions[position])
-            position += 1
-        thread.open_from.append(tuple(span.name for span in open_now))
+def _threads(result: Nest, columns: Columns) -> dict[int, _Thread]:
+    annotations: dict[int, list[Span]] = {}
+    for span in columns.annotations:
+        annotations.setdefault(span.thread, []).append(span)
+    threads = {number: _Thread(result, annotations.get(number, ())) for number in columns.threads.values()}
+    for table, kind in ((result.ops, "ops"), (result.calls, "calls")):
+        starts = table.starts.tolist()
+        for number, select in _selectors(table.threads, len(threads)):
+            rows: _Rows = getattr(threads[number], kind)
+            rows.numbers = list(compress(range(len(starts)), select))
+            rows.starts = list(compress(starts, select))
+    return threads
 
 
-class _Sweep:
-    """One pass over one thread in the order of time.
+def _selectors(threads: array[int], number: int) -> Iterator[tuple[int, bytes]]:
+    """Yield for each thread which rows are its own: a byte a row."""
+    if number <= _MANY_THREADS:
+        # A pass over all for each thread is faster than one that looks each row's up.
+        codes = bytes(threads.tolist())
+        for one in range(number):
+            yield one, codes.translate(_is_equal_to(one))
+        return
+    places: dict[int, list[int]] = {}
+    for place, thread in enumerate(threads):
+        places.setdefault(thread, []).append(place)
+    for one, own in places.items():
+        selected = bytearray(len(threads))
+        for place in own:
+            selected[place] = 1
+        yield one, bytes(selected)
 
-    What is open is kept as tuples that change only when something opens or closes: most ops of a
-    thread share theirs.
+
+def _is_equal_to(code: int) -> bytes:
+    """Return a table for `bytes.translate`: 1 for a code, 0 for all others."""
+    return bytes(code) + b"\1" + bytes(255 - code)
+
+
+def _closes(ops: OpTable) -> list[int]:
+    """Return from when on each op encloses nothing any more.
+
+    An op that never ended encloses nothing for certain; one of no length what starts with it.
     """
+    closes, starts = ops.ends.tolist(), ops.starts.tolist()
+    if FOREVER in ops.ends:
+        closes = [MISSING if end == FOREVER else end for end in closes]
+    if any(map(eq, closes, starts)):
+        closes = [end + 1 if end == start else end for start, end in zip(starts, closes, strict=True)]
+    return closes
 
-    def __init__(
-        self,
-        key: Thread,
-        threads: dict[Thread, _Thread],
-        external_ids: dict[int, int],
-        by_external_id: dict[int, list[Op]],
-        result: Nest,
-    ) -> None:
-        self.key = key
-        self.thread = threads[key]
-        self.others = {other: rows for other, rows in threads.items() if other != key}
-        self.external_ids = external_ids
-        self.by_external_id = by_external_id
+
+def _nest_ops(rows: _Rows, closes: list[int], ops: OpTable) -> None:
+    """Find for each op of a thread the one that was opened last and is still open."""
+    parents = ops.parents
+    under: list[int] = []
+    top, top_closes = NO_ID, FOREVER
+    for row, start in zip(rows.numbers, rows.starts, strict=True):
+        while top_closes <= start:
+            top = under.pop()
+            top_closes = FOREVER if top == NO_ID else closes[top]
+        parents[row] = top
+        if closes[row] > start:
+            under.append(top)
+            top, top_closes = row, closes[row]
+
+
+def _nest_calls(thread: _Thread, closes: list[int], result: Nest) -> None:
+    """Find the innermost op around each call of a thread; an op opens before a call that starts with it."""
+    op_parents, parents = result.ops.parents, result.calls.parents
+    starts, numbers = thread.ops.starts, thread.ops.numbers
+    for row, now_ns in zip(thread.calls.numbers, thread.calls.starts, strict=True):
+        position = bisect_right(starts, now_ns)
+        parent = numbers[position - 1] if position else NO_ID
+        while parent != NO_ID and closes[parent] <= now_ns:
+            parent = op_parents[parent]
+        parents[row] = parent
+
+
+def _place(thread: _Thread, result: Nest) -> None:
+    """Give ops and calls the regions open on their own thread."""
+    timeline = thread.timeline
+    for index, numbers in thread.ops.between(timeline.moments):
+        _assign(result.ops, numbers, timeline.regions[index])
+        if timeline.own[index] is not None:
+            result.own_ops.update(numbers)
+    for index, numbers in thread.calls.between(timeline.moments):
+        _assign(result.calls, numbers, timeline.regions[index])
+        own = timeline.own[index]
+        if own is not None:
+            result.own_calls.update(dict.fromkeys(numbers, own))
+
+
+def _assign(table: OpTable | CallTable, numbers: Sequence[int], regions: tuple[str, ...]) -> None:
+    if numbers[-1] - numbers[0] + 1 == len(numbers):
+        table.regions[numbers[0] : numbers[-1] + 1] = [regions] * len(numbers)
+        return
+    for number in numbers:
+        table.regions[number] = regions
+
+
+# Backward: regions of the thread that called it
+
+
+def _add_callers(result: Nest, threads: dict[int, _Thread]) -> None:
+    """Give the launches of autograd threads the regions open where ``backward()`` was called."""
+    ops = result.ops
+    backward_names = {name for name in set(ops.names) if name.startswith(BACKWARD_NODE)}
+    if not backward_names:
+        return
+    result.backward_threads = {
+        thread for thread, name in zip(ops.threads, ops.names, strict=True) if name in backward_names
+    }
+    forward = {key: _Forward(thread.ops, ops, backward_names) for key, thread in threads.items()}
+    for key in result.backward_threads:
+        if forward[key].any():
+            continue  # The thread that called backward() runs it itself.
+        others = {
+            other: thread.timeline
+            for other, thread in threads.items()
+            if other != key
+            and thread.timeline.moments
+            and (other not in result.backward_threads or forward[other].any())
+        }
+        _Callers(result, others, forward).run(threads[key])
+
+
+class _Forward:
+    """The forward ops of a thread: those outside the nodes of a backward graph."""
+
+    def __init__(self, rows: _Rows, ops: OpTable, backward_names: set[str]) -> None:
+        self._rows = rows
+        self._ops = ops
+        self._backward_names = backward_names
+        self._starts: dict[int, int] | None = None
+
+    def any(self) -> bool:
+        """Return whether the thread ran any with a sequence number."""
+        return next(iter(self), None) is not None
+
+    def start(self, number: int) -> int:
+        """Return when the forward op with a sequence number began; `FOREVER` if there is none."""
+        if self._starts is None:
+            self._starts = {}
+            for known, start in self:
+                self._starts.setdefault(known, start)
+        return self._starts.get(number, FOREVER)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield sequence number and start of each, by start."""
+        ops = self._ops
+        backward_until = -FOREVER
+        for row, start in zip(self._rows.numbers, self._rows.starts, strict=True):
+            if ops.names[row] in self._backward_names:
+                end = ops.ends[row]
+                backward_until = max(backward_until, start if end == FOREVER else end)
+            elif start >= backward_until and ops.sequence_numbers[row] >= 0:
+                yield ops.sequence_numbers[row], start
+
+
+class _Callers:
+    """Finds the regions for one autograd thread."""
+
+    def __init__(self, result: Nest, others: dict[int, _Timeline], forward: dict[int, _Forward]) -> None:
         self.result = result
-        self.chain: tuple[Op, ...] = ()
-        self.chain_ends: list[int] = []
-        self.regions: tuple[str, ...] = ()
-        self.region_ends: list[int] = []
-        self.own: str | None = None
-        self.next_end = FOREVER
+        self.others = others
+        self.forward = forward
+        self.moments = sorted({moment for timeline in others.values() for moment in timeline.moments})
         self.last_numbers: set[int] = set()
 
-    def run(self) -> None:
-        """Place every op and call of the thread."""
-        for start_ns, kind, _, _, span in sorted(self._items()):
-            if start_ns >= self.next_end:
-                self._close_until(start_ns)
-            if kind == _ANNOTATION:
-                self._open_region(span)
-            elif kind == _OP:
-                self._add_op(span)
+    def run(self, thread: _Thread) -> None:
+        """Add the caller's regions to those of every op and call of the thread."""
+        if len(self.others) > 1:
+            self._run_one_by_one(thread)
+            return
+        for rows in (thread.ops, thread.calls):
+            for index, numbers in rows.between(self.moments):
+                callers = next(iter(self._candidates(self.moments[index]).values()), ())
+                if not thread.timeline.moments:
+                    _assign(rows.table, numbers, callers)
+                    continue
+                for number in numbers:
+                    _add_regions(rows.table, number, callers)
+
+    def _run_one_by_one(self, thread: _Thread) -> None:
+        """Do so where several threads may have called: only the nodes that ran last tell which."""
+        for table, row in _by_start(thread.ops, thread.calls):
+            now_ns = table.starts[row]
+            self._learn_numbers(table, row)
+            candidates = self._candidates(now_ns)
+            callers = self._chosen(candidates, now_ns) if len(candidates) > 1 else next(iter(candidates.values()), ())
+            if callers is None:
+                table.untold_regions.add(row)
             else:
-                self._add_call(span)
+                _add_regions(table, row, callers)
 
-    def _items(self) -> list[tuple[int, int, int, int, Span]]:
-        """Return annotations, ops and calls as they sort: by start, outer before inner."""
-        kinds = ((_ANNOTATION, self.thread.annotations), (_OP, self.thread.ops), (_CALL, self.thread.calls))
-        return [
-            (span.start_ns, kind, -(span.end_ns or span.start_ns), position, span)
-            for kind, spans in kinds
-            for position, span in enumerate(spans)
-        ]
+    def _candidates(self, now_ns: int) -> dict[int, tuple[str, ...]]:
+        """Return the threads with open regions."""
+        return {key: regions for key, timeline in self.others.items() if (regions := timeline.at(now_ns))}
 
-    def _close_until(self, now_ns: int) -> None:
-        if self.chain_ends and min(self.chain_ends) <= now_ns:
-            kept = [place for place, end_ns in enumerate(self.chain_ends) if end_ns > now_ns]
-            self.chain = tuple(self.chain[place] for place in kept)
-            self.chain_ends = [self.chain_ends[place] for place in kept]
-        if self.region_ends and min(self.region_ends) <= now_ns:
-            kept = [place for place, end_ns in enumerate(self.region_ends) if end_ns > now_ns]
-            self.regions = tuple(self.regions[place] for place in kept)
-            self.region_ends = [self.region_ends[place] for place in kept]
-            self._learn_own()
-        self.next_end = min((*self.chain_ends, *self.region_ends), default=FOREVER)
-
-    def _open_region(self, span: Span) -> None:
-        if span.end_ns is None:
-            return  # What it encloses is unknown; a selection by its name says so.
-        self.regions = (*self.regions, span.name)
-        self.region_ends.append(_end(span))
-        self.next_end = min(self.next_end, _end(span))
-        self._learn_own()
-
-    def _learn_own(self) -> None:
-        self.own = next((name for name in self.regions if name.startswith(ANNOTATION_PREFIX)), None)
-
-    def _add_op(self, span: Span) -> None:
-        number = integer(span.args.sequence_number)
-        regions, known = self._regions_of(span, number)
-        op = Op(
-            name=span.name,
-            start_ns=span.start_ns,
-            duration_ns=span.duration_ns,
-            thread=self.key,
-            chain=self.chain,
-            regions=regions,
-            regions_known=known,
-            sequence_number=number,
-        )
-        if self.result.links_needed and (external_id := integer(span.args.external_id)) is not None:
-            self.by_external_id[external_id].append(op)
-        if self.own is None:
-            self.result.ops.append(op)
-        # An op that never ended encloses nothing for certain.
-        if span.end_ns is not None:
-            end_ns = _end(span)
-            self.chain = (*self.chain, op)
-            self.chain_ends.append(end_ns)
-            if end_ns < self.next_end:
-                self.next_end = end_ns
-
-    def _add_call(self, span: Span) -> None:
-        correlation_id = integer(span.args.correlation)
-        chain = self.chain
-        regions, known = self._regions_of(span, None)
-        linked = None if self.thread.ops else self._linked_op(span, correlation_id)
-        if linked:
-            chain = (*linked.chain, linked)
-            regions = tuple(dict.fromkeys((*linked.regions, *regions)))
-            known = linked.regions_known and known
-        call = Call(
-            name=span.name,
-            start_ns=span.start_ns,
-            duration_ns=span.duration_ns,
-            thread=self.key,
-            correlation_id=correlation_id,
-            chain=chain,
-            regions=regions,
-            regions_known=known,
-        )
-        if linked:
-            self.result.linked_calls.add(call)
-        self.result.calls.append((call, self.own))
-
-    def _linked_op(self, span: Span, correlation_id: int | None) -> Op | None:
-        """Return the op named by ``External id``, if it encloses the call in time."""
-        external_id = integer(span.args.external_id)
-        if external_id is None:
-            external_id = self.external_ids.get(correlation_id if correlation_id is not None else -1)
-        for op in self.by_external_id.get(external_id if external_id is not None else -1, ()):
-            if op.duration_ns is not None and op.start_ns <= span.start_ns < op.start_ns + op.duration_ns:
-                return op
-        return None
-
-    def _regions_of(self, span: Span, number: int | None) -> tuple[tuple[str, ...], bool]:
-        """Return the regions around *span*, and whether the trace tells them all."""
-        if not self.thread.has_backward:
-            return self.regions, True
-        numbers = {op.sequence_number for op in self.chain if op.name.startswith(BACKWARD_NODE)}
-        if span.name.startswith(BACKWARD_NODE):
-            numbers.add(number)
-        # AccumulateGrad carries no number of its own; it follows the node that made its gradient.
-        self.last_numbers = {known for known in numbers if known is not None} or self.last_numbers
-        if self.thread.forward_starts:
-            return self.regions, True  # The thread that called backward() runs it itself.
-        callers, known = self._caller_regions(span.start_ns, self.last_numbers)
-        return tuple(dict.fromkeys((*callers, *self.regions))), known
-
-    def _caller_regions(self, now_ns: int, numbers: set[int]) -> tuple[tuple[str, ...], bool]:
-        """Return the regions open on the thread that called ``backward()``.
+    def _chosen(self, candidates: dict[int, tuple[str, ...]], now_ns: int) -> tuple[str, ...] | None:
+        """Return the regions open on the thread that called ``backward()``; ``None`` if that is open.
 
         That is the only thread with an open region; of several, the one whose forward ops
         carry the sequence numbers of the backward ops.
         """
-        candidates = {
-            key: regions
-            for key, rows in self.others.items()
-            if (regions := rows.regions_at(now_ns)) and (rows.forward_starts or not rows.has_backward)
-        }
-        if len(candidates) > 1:
-            candidates = {
-                key: regions
-                for key, regions in candidates.items()
-                if any(self.others[key].forward_starts.get(number, FOREVER) < now_ns for number in numbers)
-            }
-            if len(candidates) != 1:
-                return (), False
-        return next(iter(candidates.values()), ()), True
+        fitting = [
+            regions
+            for key, regions in candidates.items()
+            if any(self.forward[key].start(number) < now_ns for number in self.last_numbers)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _learn_numbers(self, table: OpTable | CallTable, row: int) -> None:
+        """Remember the sequence numbers of the backward nodes around an op or a call."""
+        ops = self.result.ops
+        around = ops.chain(table.parents[row], table.starts[row])
+        numbers = {op.sequence_number for op in around if op.name.startswith(BACKWARD_NODE)}
+        if table is ops and ops.names[row].startswith(BACKWARD_NODE):
+            numbers.add(ops.sequence_numbers[row])
+        # AccumulateGrad carries no number of its own; it follows the node that made its gradient.
+        self.last_numbers = {known for known in numbers if known is not None and known >= 0} or self.last_numbers
+
+
+def _add_regions(table: OpTable | CallTable, row: int, callers: tuple[str, ...]) -> None:
+    own = table.regions[row]
+    table.regions[row] = tuple(dict.fromkeys((*callers, *own))) if own else callers
+
+
+def _by_start(ops: _Rows, calls: _Rows) -> Iterator[tuple[OpTable | CallTable, int]]:
+    """Yield ops and calls of one thread in the order of time, an op before a call that starts with it."""
+    keyed = (
+        ((start, kind, number), rows.table)
+        for kind, rows in enumerate((ops, calls))
+        for start, number in zip(rows.starts, rows.numbers, strict=True)
+    )
+    for (_, _, number), table in sorted(keyed, key=lambda item: item[0]):
+        yield table, number
+
+
+# Threads without ops: linked through external ids
+
+
+def _link(result: Nest, columns: Columns, op_external_ids: Sequence[int], call_external_ids: Sequence[int]) -> None:
+    """Give calls on threads without ops the op named by ``External id``, if it encloses them in time."""
+    calls = result.calls
+    blind = [row for row, thread in enumerate(calls.threads) if thread not in result.op_threads]
+    if not blind:
+        return
+    wanted = _wanted_ids(columns, calls, blind, call_external_ids)
+    named: dict[int, list[int]] = {}
+    asked = set(wanted.values())
+    for row, external_id in enumerate(op_external_ids):
+        if external_id in asked:
+            named.setdefault(external_id, []).append(row)
+    for row, external_id in wanted.items():
+        parent = next((op for op in named.get(external_id, ()) if _encloses(result.ops, op, calls.starts[row])), None)
+        if parent is None:
+            continue
+        result.linked_calls.add(row)
+        calls.parents[row] = parent
+        calls.regions[row] = tuple(dict.fromkeys((*result.ops.regions[parent], *calls.regions[row])))
+        if parent in result.ops.untold_regions:
+            calls.untold_regions.add(row)
+
+
+def _wanted_ids(columns: Columns, calls: CallTable, blind: list[int], external_ids: Sequence[int]) -> dict[int, int]:
+    """Return the external id of each call that has one, itself or through its GPU event."""
+    wanted = {row: external_ids[row] for row in blind if external_ids[row] != NO_ID}
+    if len(wanted) < len(blind):
+        of_events: dict[int, int] = {}
+        gpu: tuple[Any, ...] = (columns.kernels, columns.memcpys, columns.memsets)
+        for table in gpu:
+            of_events.update(zip(table.correlation_ids, table.external_ids, strict=True))
+        for row in blind:
+            external_id = of_events.get(calls.correlation_ids[row], NO_ID)
+            if row not in wanted and external_id != NO_ID:
+                wanted[row] = external_id
+    return wanted
+
+
+def _encloses(ops: OpTable, row: int, now_ns: int) -> bool:
+    return ops.starts[row] <= now_ns < ops.ends[row] != FOREVER
 
 
 def _end(span: Span) -> int:
     """Return the end of a range; one of no length still encloses what starts with it."""
-    if span.end_ns is None:
-        return FOREVER
     return span.end_ns if span.end_ns > span.start_ns else span.start_ns + 1

@@ -1,187 +1,273 @@
-"""Bytes to rows: decompression, JSON, exact numbers. No meaning yet."""
+"""A trace file to columns and metadata, in one pass, in memory that does not grow with the file."""
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
-from typing import Any, Optional, Union
-
-import msgspec
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..errors import TraceError
+from .columns import Columns
+from .own import METADATA_KEY
+from .problems import BAD_METADATA, NOT_CLOSED, TRAILING_COMMA, Problems
+from .rows import CarefulDecoder, Row
+from .scanning import Scan, Window, last_boundary
+from .source import CHUNK_BYTES, MAX_BYTES, chunks
 
-_LONGEST_NUMBER = 64
-_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
-_GZIP_MAGIC = b"\x1f\x8b"
-_NO_TIME = msgspec.Raw(b"")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_METADATA = frozenset(
+    ("deviceProperties", "distributedInfo", "cuda_runtime_version", "cuda_driver_version")
+    + ("hip_runtime_version", "hip_driver_version", METADATA_KEY)
+)
+_SMALL = 1024 * 1024
+"""Up to here the standard library reads faster than msgspec can be imported."""
 
 
-class Args(msgspec.Struct, frozen=True, gc=False):
-    """The arguments that anything depends on; all others are skipped while decoding.
+class Document:
+    """A trace file, read: rows as columns, and what stands beside them.
 
-    Their types are not declared: ROCm writes some numbers as text, and a strange value must cost
-    one field, not the file. `integer` and `triple` read them.
+    Attributes:
+        path: The file.
+        columns: The events.
+        metadata: The entries beside the list of events that anything depends on.
+        problems: Single values that could not be read.
+        closed: False if the list of events was not closed: events may be missing at its end.
     """
 
-    external_id: Any = msgspec.field(default=None, name="External id")
-    correlation: Any = None
-    sequence_number: Any = msgspec.field(default=None, name="Sequence number")
-    device: Any = None
-    stream: Any = None
-    bytes: Any = None
-    size: Any = None
-    grid: Any = None
-    block: Any = None
-    registers_per_thread: Any = msgspec.field(default=None, name="registers per thread")
-    shared_memory: Any = msgspec.field(default=None, name="shared memory")
-    achieved_occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
-    theoretical_occupancy: Any = msgspec.field(default=None, name="theoretical occupancy %")
+    def __init__(self, path: str) -> None:
+        """Make an empty one."""
+        self.path = path
+        self.problems = Problems()
+        self.columns = Columns(self.problems)
+        self.metadata: dict[str, Any] = {}
+        self.closed = True
 
 
-NO_ARGS = Args()
+def read(path: str, *, max_bytes: int = MAX_BYTES) -> Document:
+    """Read a trace file, without joining anything.
 
-
-class Row(msgspec.Struct, gc=False):
-    """One entry of ``traceEvents``; fields that nobody reads are skipped while decoding.
-
-    ``ts`` and ``dur`` stay text: near 1.7e15 us, Unix time, a float steps by 250 ns.
-    """
-
-    ph: Optional[str] = None  # noqa: UP045 - msgspec evaluates annotations, also on Python 3.10
-    cat: Optional[str] = None  # noqa: UP045
-    name: Optional[str] = None  # noqa: UP045
-    pid: Union[int, str] = -1  # noqa: UP007
-    tid: Union[int, str] = -1  # noqa: UP007
-    ts: msgspec.Raw = _NO_TIME
-    dur: msgspec.Raw = _NO_TIME
-    args: Optional[Args] = NO_ARGS  # noqa: UP045
-
-
-class Document(msgspec.Struct, gc=False):
-    """A trace file: the rows, and the metadata that stand beside them."""
-
-    traceEvents: list[Row]  # noqa: N815 - the key of the file
-    deviceProperties: Any = None  # noqa: N815
-    distributedInfo: Any = None  # noqa: N815
-    cuda_runtime_version: Any = None
-    cuda_driver_version: Any = None
-    hip_runtime_version: Any = None
-    hip_driver_version: Any = None
-    pytest_kernelprof: Any = None
-    path: str = ""
-
-
-def decode(content: bytes, path: str) -> Document:
-    """Return the rows and metadata of the trace file at *path*, given its content.
+    Args:
+        path: The file, ``.json`` or ``.json.gz``.
+        max_bytes: Most that is accepted, decompressed.
 
     Raises:
-        TraceError: It cannot be decoded.
+        TraceError: It cannot be read, or is no trace of torch.profiler; says what is wrong and where.
     """
-    try:
-        document = _decoded(content)
-    except msgspec.ValidationError as error:
-        raise TraceError(f"{path}: no trace of torch.profiler: {error}") from None
-    except msgspec.DecodeError as error:
-        raise TraceError(f"{path}: {_json_problem(str(error), content)}") from None
-    except RecursionError:
-        raise TraceError(f"{path}: nested too deeply for a trace of torch.profiler") from None
-    document.path = path
-    return document
+    return _Reader(path, chunks(path, max_bytes)).read()
 
 
-def content_of(path: str) -> bytes:
-    """Return the content of a trace file, decompressed.
+def read_content(content: bytes, path: str) -> Document:
+    """Read a trace that is in memory already; *path* is the name for messages."""
+    pieces = (content[start : start + CHUNK_BYTES] for start in range(0, len(content), CHUNK_BYTES))
+    return _Reader(path, pieces).read()
+
+
+class _Reader:
+    """Reads the file from its first byte to its last."""
+
+    def __init__(self, path: str, pieces: Iterable[bytes]) -> None:
+        self.document = Document(path)
+        self.window = Window(path, iter(pieces))
+        self.careful = CarefulDecoder(path, self.document.problems)
+        self.index = 0
+        self.seen_rows = False
+
+    def read(self) -> Document:
+        window = self.window
+        window.grow(len(_BYTE_ORDER_MARK))
+        if window.content.startswith(_BYTE_ORDER_MARK):
+            window.drop(len(_BYTE_ORDER_MARK))
+        first = window.peek()
+        if first == b"[":
+            self.careful.root = "$"
+            self._read_list(may_stay_open=True)
+        elif first == b"{":
+            self._read_members()
+        elif not first:
+            raise TraceError(f"{window.path}: the file is empty; record the trace again")
+        else:
+            raise window.error("no JSON object or list: no trace of torch.profiler", window.offset)
+        if window.peek():
+            raise window.error("JSON goes on after its end", window.offset)
+        if not self.seen_rows:
+            raise TraceError(f"{window.path}: no `traceEvents`: no trace of torch.profiler")
+        return self.document
+
+    def _read_members(self) -> None:
+        """Read the entries of the outer object; the list of events is one of them."""
+        window = self.window
+        window.drop(1)
+        first = True
+        while (byte := window.peek()) != b"}":
+            if byte == b"," and not first:
+                window.drop(1)
+                byte = window.peek()
+            if not byte:
+                return self._end_open()
+            if byte != b'"':
+                raise window.error("JSON malformed: expected a key in quotes", window.offset)
+            key = self._text(window.string())
+            if window.peek() != b":":
+                raise (
+                    window.truncated(window.offset)
+                    if not window.content
+                    else window.error("JSON malformed: expected a colon", window.offset)
+                )
+            window.drop(1)
+            self._read_member(key)
+            first = False
+            if window.peek() not in (b",", b"}", b""):
+                raise window.error("JSON malformed: expected a comma", window.offset)
+        window.drop(1)
+        return None
+
+    def _end_open(self) -> None:
+        if not self.seen_rows:
+            raise self.window.truncated(self.window.offset)
+        # The list of events was whole: nothing that is counted is missing.
+        self.document.problems.add(NOT_CLOSED, f"byte {self.window.offset}")
+
+    def _read_member(self, key: str) -> None:
+        window = self.window
+        if key == "traceEvents":
+            if self.seen_rows:
+                raise window.error("a second `traceEvents`: no trace of torch.profiler", window.offset)
+            if window.peek() != b"[":
+                raise window.error("`traceEvents` is no list: no trace of torch.profiler", window.offset)
+            self._read_list(may_stay_open=False)
+            return
+        content, began = window.value(keep=key in _METADATA)
+        if key in _METADATA:
+            try:
+                self.document.metadata[key] = self.careful.values(content, began)
+            except TraceError:
+                self.document.problems.add(BAD_METADATA, f"$.{key}")
+
+    def _text(self, quoted: bytes) -> str:
+        try:
+            return str(json.loads(quoted))
+        except ValueError:
+            return quoted.decode("utf-8", "replace")
+
+    # The list of events
+
+    def _read_list(self, *, may_stay_open: bool) -> None:
+        window = self.window
+        window.drop(1)
+        self.seen_rows = True
+        while window.grow(CHUNK_BYTES):
+            if not self._take_fast():
+                closed = self._take_scanned(at_end=False)
+                if closed:
+                    return
+        while not self._take_scanned(at_end=True, may_stay_open=may_stay_open):
+            pass
+
+    def _take_fast(self) -> bool:
+        """Take all that is in view but the last entry; return False where that cannot be told."""
+        if self.index == 0 and "msgspec" not in sys.modules and not self.window.grow(_SMALL):
+            return False
+        boundary = last_boundary(self.window.content)
+        if boundary is None:
+            return False
+        end, start = boundary
+        from .fast_rows import integers, rows_of
+
+        self.document.columns.integers = integers
+        rows = rows_of(memoryview(self.window.content)[:end])
+        if rows is None:
+            return False
+        self._take(rows)
+        self.window.drop(start)
+        return True
+
+    def _take_scanned(self, *, at_end: bool, may_stay_open: bool = False) -> bool:
+        """Take the entries in view that are whole; return whether the list ended with them."""
+        window, scan = self.window, Scan()
+        scan.run(window.content)
+        if scan.too_deep:
+            raise window.error("nested too deeply for a trace of torch.profiler", window.offset + scan.position)
+        if scan.closed is not None:
+            self._take_closing(scan)
+            return True
+        if scan.commas:
+            self._take_bytes(window.content[: scan.commas[-1]])
+            window.drop(scan.commas[-1] + 1)
+            return False
+        if window.grow_by_half("end of an event") or not at_end:
+            return False
+        return self._end_list(scan, may_stay_open=may_stay_open)
+
+    def _take_closing(self, scan: Scan) -> None:
+        """Take the last entries, and the bracket that closes the list."""
+        window, closed = self.window, scan.closed or 0
+        if window.content[closed : closed + 1] != b"]":
+            raise window.error("JSON malformed: expected ]", window.offset + closed)
+        last = window.content[:closed].rstrip()
+        if last.endswith(b","):
+            self.document.problems.add(TRAILING_COMMA, f"byte {window.offset + len(last) - 1}")
+            last = last[:-1]
+        if last.strip():
+            self._take_bytes(last)
+        window.drop(closed + 1)
+
+    def _end_list(self, scan: Scan, *, may_stay_open: bool) -> bool:
+        """Judge a file that ends inside the list of events."""
+        window = self.window
+        rest = window.content.strip()
+        if rest and (scan.depth or not may_stay_open or not rest.endswith(b"}")):
+            raise window.truncated(self._last_sense(window.content))
+        if not may_stay_open:
+            raise window.truncated(window.offset)
+        if rest:
+            self._take_bytes(window.content)
+        window.drop(len(window.content))
+        # The Trace Event Format lets a bare list end so; what was cut off there looks the same.
+        self.document.problems.add(NOT_CLOSED, f"byte {window.offset}")
+        self.document.closed = False
+        return True
+
+    def _last_sense(self, content: bytes) -> int:
+        """Return the offset up to which an unfinished entry made sense."""
+        text = "[" + content.decode("utf-8", "surrogateescape")
+        try:
+            json.JSONDecoder(strict=False).decode(text)
+        except json.JSONDecodeError as error:
+            return self.window.offset - 1 + len(text[: error.pos].encode("utf-8", "surrogateescape"))
+        except (RecursionError, ValueError):
+            pass
+        return self.window.offset
+
+    def _take_bytes(self, piece: bytes) -> None:
+        """Take whole entries, one by one where they do not decode at once."""
+        rows = None
+        if "msgspec" in sys.modules:
+            from .fast_rows import rows_of
+
+            rows = rows_of(piece)
+        if rows is not None:
+            self._take(rows)
+            return
+        rows, numbers, count = self.careful.rows(piece, self.window.offset, self.index)
+        self.document.columns.add(rows, numbers, self.careful.root)
+        self.index += count
+
+    def _take(self, rows: list[Row]) -> None:
+        """Take rows of which each entry is one."""
+        self.document.columns.add(rows, range(self.index, self.index + len(rows)), self.careful.root)
+        self.index += len(rows)
+
+
+def content_of(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the whole content of a trace file, decompressed.
 
     Raises:
         TraceError: It cannot be opened or decompressed.
     """
-    return _decompressed(path, _bytes_of(path))
+    return b"".join(_all(os.fspath(path), max_bytes))
 
 
-def _bytes_of(path: str) -> bytes:
-    try:
-        if not Path(path).is_file():
-            kind = "no regular file" if Path(path).exists() else "no such file"
-            raise TraceError(f"{path}: {kind}; expected a trace, .json or .json.gz")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from None
-
-
-def _decompressed(path: str, content: bytes) -> bytes:
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except EOFError:
-        raise TraceError(f"{path}: gzip stream truncated at byte {len(content)}; record the trace again") from None
-    except (OSError, zlib.error) as error:
-        raise TraceError(f"{path}: gzip stream corrupt: {error}; record the trace again") from None
-
-
-def _decoded(content: bytes) -> Document:
-    if not content.strip():
-        raise msgspec.DecodeError("the file is empty")
-    if content.lstrip()[:1] == b"[":
-        return Document(traceEvents=msgspec.json.decode(content, type=list[Row]))
-    return msgspec.json.decode(content, type=Document)
-
-
-def _json_problem(problem: str, content: bytes) -> str:
-    if "truncated" in problem:
-        return f"JSON truncated at byte {len(content)} of {len(content)}; record the trace again"
-    where = re.search(r"byte (\d+)", problem)
-    line = f" (line {content[: int(where[1])].count(10) + 1})" if where else ""
-    return f"{problem}{line}; record the trace again"
-
-
-def nanoseconds(raw: msgspec.Raw) -> int | None:
-    """Return a time in microseconds, as the file spells it, in whole nanoseconds.
-
-    Returns:
-        ``None`` if the field is missing or no finite number.
-
-    Source:
-        Trace Event Format: ``ts`` and ``dur`` are microseconds; Kineto writes three decimals.
-    """
-    text = bytes(raw)
-    if len(text) > _LONGEST_NUMBER:
-        return None
-    try:
-        # Three decimals, as Kineto writes them, or none: without the point these are nanoseconds.
-        if text[-4:-3] == b".":
-            return int(text[:-4] + text[-3:])
-        return int(text) * 1000
-    except ValueError:
-        pass
-    text = text.strip(b'"')
-    if not text:
-        return None
-    try:
-        number = Decimal(text.decode("ascii"))
-    except (InvalidOperation, UnicodeDecodeError):
-        return None
-    if not number.is_finite() or abs(number) > Decimal(10) ** 18:
-        return None
-    return round(number * 1000)
-
-
-def integer(value: Any) -> int | None:
-    """Return a field as an integer, also where it is text; ``None`` if it is missing or none."""
-    if value is None or type(value) is int:
-        return value
-    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
-        return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else None
-
-
-def triple(value: Any) -> tuple[int, int, int] | None:
-    """Return a field that is a list of three integers, or its text, such as a grid."""
-    if isinstance(value, str):
-        value = [int(part) for part in re.findall(r"[0-9]+", value[:_LONGEST_NUMBER])]
-    if isinstance(value, list) and len(value) == 3 and all(type(part) is int for part in value):
-        return (value[0], value[1], value[2])
-    return None
+def _all(path: str, max_bytes: int) -> Iterator[bytes]:
+    return chunks(path, max_bytes)

@@ -1,0 +1,73 @@
+"""Pieces of JSON to rows, fast. Imported only for large files: msgspec takes longer to import than a small one to read."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+import msgspec
+
+from ..events import NO_ID
+from .numbers import split_integers
+from .rows import Row
+
+_NOTHING = msgspec.Raw(b"")
+_Triple = Union[tuple[int, ...], str, int, float, None]  # noqa: UP007 - msgspec evaluates annotations
+
+
+class _Args(msgspec.Struct, frozen=True, gc=False):
+    external_id: Any = msgspec.field(default=NO_ID, name="External id")
+    early_external_id: Any = msgspec.field(default=NO_ID, name="external id")
+    correlation: Any = NO_ID
+    sequence_number: Any = msgspec.field(default=NO_ID, name="Sequence number")
+    device: Any = None
+    stream: Any = None
+    bytes: Any = None
+    size: Any = None
+    grid: _Triple = None
+    block: _Triple = None
+    registers_per_thread: Any = msgspec.field(default=None, name="registers per thread")
+    shared_memory: Any = msgspec.field(default=None, name="shared memory")
+    achieved_occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    theoretical_occupancy: Any = msgspec.field(default=None, name="theoretical occupancy %")
+
+
+_NO_ARGS = _Args()
+
+
+class _Row(msgspec.Struct, gc=False):
+    """Fields that nobody reads are skipped while decoding. Without gc: a row holds no row."""
+
+    ph: Optional[str] = None  # noqa: UP045 - msgspec evaluates annotations, also on Python 3.10
+    cat: Optional[str] = None  # noqa: UP045
+    name: Optional[str] = None  # noqa: UP045
+    pid: Union[int, str] = NO_ID  # noqa: UP007
+    tid: Union[int, str] = NO_ID  # noqa: UP007
+    ts: msgspec.Raw = _NOTHING
+    dur: msgspec.Raw = _NOTHING
+    args: _Args = _NO_ARGS
+
+
+_DECODER = msgspec.json.Decoder(list[_Row])
+
+
+_INTEGERS = msgspec.json.Decoder(list[int])
+
+
+def integers(text: bytes) -> list[int]:
+    """Return the integers of a list with commas between."""
+    try:
+        return _INTEGERS.decode(b"[" + text + b"]")
+    except msgspec.DecodeError:  # JSON forbids leading zeros: a time below 1 us has them without its point.
+        return split_integers(text)
+
+
+def rows_of(piece: bytes | memoryview) -> list[Row] | None:
+    """Return the rows of a piece, or ``None`` if anything in it is not as it should be.
+
+    Args:
+        piece: Whole entries of the list of events, with the commas between them.
+    """
+    try:
+        return _DECODER.decode(b"".join((b"[", piece, b"]")))  # type: ignore[return-value]
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None

@@ -1,0 +1,63 @@
+"""What was wrong with single values, counted: nothing is replaced silently."""
+
+from __future__ import annotations
+
+from ..model import TraceWarning
+from ..units import counted
+
+BAD_VALUE = "bad_value"
+NOT_AN_EVENT = "not_an_event"
+UNIDENTIFIED = "unidentified_row"
+NOT_UTF8 = "not_utf8"
+CONTROL_CHARACTER = "control_character"
+BAD_ESCAPE = "bad_escape"
+NOT_A_NUMBER = "not_a_number"
+NOT_CLOSED = "not_closed"
+TRAILING_COMMA = "trailing_comma"
+BAD_METADATA = "bad_metadata"
+
+_WORDS = {
+    BAD_VALUE: ("value", "cannot be read and counts as missing"),
+    NOT_AN_EVENT: ("entry", "of the list of events is none and was left out"),
+    UNIDENTIFIED: ("row", "does not say what it is: what it was is unknown"),
+    NOT_UTF8: ("stretch of bytes", "is not UTF-8; replaced"),
+    CONTROL_CHARACTER: ("raw control character", "is forbidden in JSON; read as it is"),
+    BAD_ESCAPE: ("backslash", "is no valid escape (old torch on Windows); read as a backslash"),
+    NOT_A_NUMBER: ("NaN or Infinity", "is forbidden in JSON; counts as missing"),
+    NOT_CLOSED: ("bracket", "at the end of the file is not closed"),
+    TRAILING_COMMA: ("comma", "stands before a closing bracket"),
+    BAD_METADATA: ("entry", "beside the events cannot be read and was left out"),
+}
+
+
+class Problems:
+    """Problems by kind: how many, and where the first one stands."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, str] = {}
+
+    def add(self, code: str, where: str, number: int = 1) -> None:
+        """Count a problem.
+
+        Args:
+            code: One of the words above.
+            where: Its place in the whole file: a JSON path, or a byte offset.
+            number: How often it occurs there.
+        """
+        self._counts[code] = self._counts.get(code, 0) + number
+        self._first.setdefault(code, where)
+
+    def count(self, code: str) -> int:
+        """Return how often a problem occurred."""
+        return self._counts.get(code, 0)
+
+    def warnings(self) -> list[TraceWarning]:
+        """Return one warning a kind of problem."""
+        found = []
+        for code, number in self._counts.items():
+            noun, told = _WORDS[code]
+            place = f"at {self._first[code]}" if number == 1 else f"the first at {self._first[code]}"
+            found.append(TraceWarning(code, f"{counted(number, noun)} ({place}) {told}"))
+        return found
