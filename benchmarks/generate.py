@@ -181,10 +181,9 @@ def _flow(phase: str, number: int, process: int, thread: int, ts: float) -> str:
 
 def write(path: Path, megabytes: float, *, stacks: bool = False, seed: int = 0) -> int:
     """Write a trace of about *megabytes* of JSON and return the number of its events."""
-    opened: IO[str] = gzip.open(path, "wt", compresslevel=6) if path.suffix == ".gz" else path.open("w")
     steps = _steps_for(megabytes * 1e6, stacks=stacks, seed=seed)
     events = 0
-    with opened as file:
+    with _opened(path) as file:
         file.write(_HEAD)
         # Kineto writes what the CPU profiler saw first, then runtime calls, GPU events and arrows.
         for of_cpu in (True, False):
@@ -197,6 +196,10 @@ def write(path: Path, megabytes: float, *, stacks: bool = False, seed: int = 0) 
     return events
 
 
+def _opened(path: Path) -> IO[str]:
+    return gzip.open(path, "wt", compresslevel=6) if path.suffix == ".gz" else path.open("w")
+
+
 def _steps_for(size: float, *, stacks: bool, seed: int) -> int:
     writer, written, number = Writer(seed), 0, 0
     sample = 3
@@ -206,7 +209,9 @@ def _steps_for(size: float, *, stacks: bool, seed: int) -> int:
 
 
 def _is_of_cpu(row: str) -> bool:
-    return row.startswith(('  {\n    "ph": "X", "cat": "cpu_op"', '  {\n    "ph": "X", "cat": "user', '  {\n    "ph": "X", "cat": "py'))
+    return row.startswith(
+        ('  {\n    "ph": "X", "cat": "cpu_op"', '  {\n    "ph": "X", "cat": "user', '  {\n    "ph": "X", "cat": "py')
+    )
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ class Verdict:
 
     outcome: Outcome
     headline: str = ""
-    evidence: tuple[Event, ...] = ()
+    evidence: Sequence[Event] = ()
     changes: tuple[Change, ...] = ()
 
 
@@ -464,14 +464,3 @@ def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the first failure, else the first that was not measured, else a pass."""
     order = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.PASS: 2}
     return min(verdicts, key=lambda verdict: order[verdict.outcome])
-
-
-def slowest_first(events: Sequence[Event]) -> list[Event]:
-    """Return the events worst first: copies by bytes, other GPU events by time, the rest as they are."""
-
-    def weight(event: Event) -> int:
-        if isinstance(event, Memcpy):
-            return -(event.size_bytes or 0)
-        return -(event.duration_ns or 0) if isinstance(event, (Kernel, Memset)) else 0
-
-    return sorted(events, key=weight)

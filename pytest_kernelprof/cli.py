@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kernelprof", description="Read GPU profiler traces.")
     parser.add_argument("--version", action="version", version=f"kernelprof {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # With prog=, argparse need not format its usage now, for which it would import half of shutil.
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="kernelprof")
     show = commands.add_parser("show", help="say what a trace holds", description="Say what traces hold.")
     show.add_argument("traces", nargs="+", metavar="TRACE", help="a file that torch.profiler wrote, .json or .json.gz")
     show.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")

@@ -32,7 +32,7 @@ class OpTable:
     Attributes:
         names: As the dispatcher knows them.
         starts: In nanoseconds.
-        ends: In nanoseconds; `FOREVER` for an op that never ended.
+        durations: In nanoseconds; `MISSING` for an op that never ended.
         threads: Where they ran: places in `thread_keys`.
         thread_keys: Process and thread ids.
         sequence_numbers: `NO_ID` where there is none.
@@ -42,7 +42,7 @@ class OpTable:
     """
 
     __slots__ = (
-        *("ends", "names", "parents", "regions", "sequence_numbers", "starts", "thread_keys", "threads"),
+        *("durations", "names", "parents", "regions", "sequence_numbers", "starts", "thread_keys", "threads"),
         "untold_regions",
     )
 
@@ -50,7 +50,7 @@ class OpTable:
         """Make an empty table."""
         self.names: list[str] = []
         self.starts = array("q")
-        self.ends = array("q")
+        self.durations = array("q")
         self.threads = array("I")
         self.thread_keys: list[Thread] = []
         self.sequence_numbers = array("q")
@@ -65,10 +65,11 @@ class OpTable:
             innermost: Row of the last opened one, `NO_ID` for none.
             now_ns: The moment; ranges may intersect, so an outer one may have ended before it.
         """
-        starts, ends, parents = self.starts, self.ends, self.parents
+        starts, durations, parents = self.starts, self.durations, self.parents
         rows = []
         while innermost >= 0:
-            if ends[innermost] > now_ns or starts[innermost] == now_ns:
+            start = starts[innermost]
+            if start + durations[innermost] > now_ns or start == now_ns:
                 rows.append(innermost)
             innermost = parents[innermost]
         return tuple(Op(self, row) for row in reversed(rows))
@@ -81,7 +82,7 @@ class CallTable:
         ops: The ops that `parents` refers to.
         names: As the trace has them.
         starts: In nanoseconds.
-        ends: In nanoseconds; `FOREVER` where the trace has none.
+        durations: In nanoseconds; `MISSING` where the trace has none.
         threads: Where they were made: places in `thread_keys`.
         thread_keys: Process and thread ids.
         correlation_ids: What ties them to GPU events; `NO_ID` where there is none.
@@ -91,7 +92,7 @@ class CallTable:
     """
 
     __slots__ = (
-        *("correlation_ids", "ends", "names", "ops", "parents", "regions", "starts", "thread_keys"),
+        *("correlation_ids", "durations", "names", "ops", "parents", "regions", "starts", "thread_keys"),
         *("threads", "untold_regions"),
     )
 
@@ -100,7 +101,7 @@ class CallTable:
         self.ops = ops
         self.names: list[str] = []
         self.starts = array("q")
-        self.ends = array("q")
+        self.durations = array("q")
         self.threads = array("I")
         self.thread_keys: list[Thread] = []
         self.correlation_ids = array("q")
@@ -220,8 +221,7 @@ class _CpuEvent(_View):
     @property
     def duration_ns(self) -> int | None:
         """Length, in nanoseconds; ``None`` for what never ended."""
-        end: int = self._table.ends[self._row]
-        return None if end == FOREVER else end - self.start_ns
+        return _time(self._table.durations[self._row])
 
     @property
     def thread(self) -> Thread:
@@ -456,6 +456,17 @@ class Views(Sequence[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         make, table = self._make, self._table
         return (make(table, row) for row in self._rows)
+
+
+def slowest_first(events: Sequence[Event]) -> list[Event]:
+    """Return the events worst first: copies by bytes, other GPU events by time, the rest as they are."""
+
+    def weight(event: Event) -> int:
+        if isinstance(event, Memcpy):
+            return -(event.size_bytes or 0)
+        return -(event.duration_ns or 0) if isinstance(event, (Kernel, Memset)) else 0
+
+    return sorted(events, key=weight)
 
 
 def _time(value: int) -> int | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from .errors import NotMeasured
 from .events import Call, GpuEvent, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans:
+class Orphans(NamedTuple):
     """GPU events whose launch is not in the recording.
 
     Attributes:
@@ -23,8 +22,7 @@ class Orphans:
     late: tuple[GpuEvent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """What one call of the profiled function did, or one ``ProfilerStep#N`` of a trace.
 
     Attributes:
@@ -79,7 +77,7 @@ class Step:
         """Return the step narrowed to what *selection* asks for."""
         __tracebackhide__ = True
         chosen = {name: getattr(self, name).select(selection) for name in CLASSES}
-        return replace(self, **chosen)
+        return self._replace(**chosen)
 
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
@@ -99,8 +97,7 @@ def union_length(spans: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(NamedTuple):
     """Where a trace was recorded; ``None`` where it does not tell.
 
     Attributes:
@@ -128,8 +125,7 @@ class Environment:
     rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TraceWarning:
+class TraceWarning(NamedTuple):
     """Something that a reader of the numbers should know.
 
     Attributes:
@@ -141,8 +137,7 @@ class TraceWarning:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(NamedTuple):
     """A trace file, read and joined.
 
     Attributes:
@@ -164,7 +159,7 @@ class Trace:
     totals: Step
     outside_steps: LaunchSet
     orphans: Orphans
-    region_counts: dict[str, int] = field(default_factory=dict)
+    region_counts: dict[str, int]
     incomplete: tuple[str, ...] = ()
     warnings: tuple[TraceWarning, ...] = ()
     no_gpu: str | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import fields, replace
 from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
@@ -40,7 +39,7 @@ class Selectors(TypedDict, total=False):
 
 
 def _selection(selectors: Selectors) -> Selection:
-    known = {field.name for field in fields(Selection)}
+    known = Selection._fields
     for name in selectors:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -434,7 +433,7 @@ class Profile:
         selection = Selection(region=name, allow_empty=allow_empty)
         steps = tuple(step.select(selection) for step in self.steps)
         return Profile(
-            replace(self._trace, steps=steps),
+            self._trace._replace(steps=steps),
             steps_may_differ=self.steps_may_differ,
             verbose=self._verbose,
             keep_trace=self._keep_trace,

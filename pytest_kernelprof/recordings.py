@@ -21,9 +21,9 @@ import msgspec
 
 from .errors import ReplayError, TraceError
 from .load import content_of, trace_from
+from .load.columns import is_counted
 from .load.own import METADATA_KEY
 from .load.recording import Recording
-from .load.columns import is_counted
 from .model import CLASSES, Trace
 from .options import DeviceRequirement, Settings
 from .units import counted

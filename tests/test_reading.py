@@ -7,13 +7,12 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
-import msgspec
 import pytest
 from builders import launch, step, write
 
 from pytest_kernelprof import KernelprofError, TraceError, load_trace
-from pytest_kernelprof.load.gpu_rows import copy_kind, pageable
-from pytest_kernelprof.load.reading import nanoseconds
+from pytest_kernelprof.load.copies import copy_kind, pageable
+from pytest_kernelprof.load.numbers import nanoseconds
 
 DATA = Path(__file__).parent / "data/traces_h200"
 
@@ -40,7 +39,7 @@ DATA = Path(__file__).parent / "data/traces_h200"
     ],
 )
 def test_times_are_exact_nanoseconds(text, expected):
-    assert nanoseconds(msgspec.Raw(text.encode())) == expected
+    assert nanoseconds(text.encode()) == expected
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.gz"))[::7], ids=lambda path: path.name)

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..events import FOREVER, MISSING, NO_ID, Call, Kernel, Memcpy, Memset, Op, Views
 from ..eventset import EventSet, LaunchSet, Vocabulary
@@ -20,7 +20,9 @@ from .joining import Joined, join
 from .nesting import Nest, nest
 from .own import ANNOTATION_PREFIX, METADATA_KEY
 from .reading import Document
-from .recording import Recording
+
+if TYPE_CHECKING:
+    from .recording import Recording
 
 WHOLE_FILE = "(whole file)"
 
@@ -66,7 +68,7 @@ class _Group:
 def build(document: Document) -> Trace:
     """Return the model of a trace file."""
     columns = document.columns
-    recording = Recording.of(document.metadata.get(METADATA_KEY))
+    recording = _recording(document)
     nested = nest(columns)
     windows, warnings = _windows(columns, nested, foreign=recording is None)
     joined = join(columns, nested, windows)
@@ -89,6 +91,16 @@ def build(document: Document) -> Trace:
         warnings=(*warnings, *document.problems.warnings(), *_warnings(joined)),
         no_gpu=recording.no_gpu if recording else None,
     )
+
+
+def _recording(document: Document) -> Recording | None:
+    """Return the plugin's own note; a trace of others has none."""
+    note = document.metadata.get(METADATA_KEY)
+    if note is None:
+        return None
+    from .recording import Recording
+
+    return Recording.of(note)
 
 
 def _everything(nested: Nest, joined: Joined, regions: list[Span]) -> _Group:
@@ -146,8 +158,9 @@ class _Grouping:
         for position, (start, end) in enumerate(self.windows[:-1]):
             self.windows[position] = (start, min(end, self.windows[position + 1][0]))
         self.step_of_call = array("q", (NO_ID,)) * len(nested.calls.names)
-        for index, window in enumerate(self.windows or [(-FOREVER, FOREVER)]):
-            first, last = _bounds(nested.calls.starts, window)
+        windows_or_all = self.windows or [(-FOREVER, FOREVER)]
+        self.bounds = [_bounds(nested.calls.starts, window) for window in windows_or_all]
+        for index, (first, last) in enumerate(self.bounds):
             self.step_of_call[first:last] = array("q", (index,)) * (last - first)
         self.gpu = {name: self._by_step(rows, joined.gpu[name].launches) for name, rows in joined.rows.items()}
         self.regions: dict[int, list[str]] = {}
@@ -157,13 +170,20 @@ class _Grouping:
             if index >= 0 and span.start_ns < self.windows[index][1]:
                 self.regions.setdefault(index, []).append(span.name)
 
-    def _by_step(self, rows: Rows, launches: array[int]) -> dict[int, array[int]]:
-        found: dict[int, array[int]] = {}
+    def _by_step(self, rows: Rows, launches: array[int]) -> dict[int, Rows]:
+        found: dict[int, Rows] = {}
+        if isinstance(rows, range) and NO_ID not in launches:
+            # All in the order of their launches: each step has a stretch of them.
+            for index, (first, last) in enumerate(self.bounds):
+                found[index] = range(bisect_left(launches, first), bisect_left(launches, last))
+            return found
+        by_step: dict[int, array[int]] = {}
         for row in rows:
             launch = launches[row]
             index = NO_ID if launch == NO_ID else self.step_of_call[launch]
             if index != NO_ID:
-                found.setdefault(index, array("q")).append(row)
+                by_step.setdefault(index, array("q")).append(row)
+        found.update(by_step)
         return found
 
     def step(self, index: int) -> _Group:
@@ -272,7 +292,12 @@ def _warnings(joined: Joined) -> list[TraceWarning]:
                 f"{counted(len(joined.orphans.leaked), 'GPU event')} launched before the recording; in no step",
             )
         )
-    timeless = sum(joined.gpu[name].durations[row] == MISSING for name, rows in joined.rows.items() for row in rows)
+    timeless = sum(
+        joined.gpu[name].durations[row] == MISSING
+        for name, rows in joined.rows.items()
+        if MISSING in joined.gpu[name].durations
+        for row in rows
+    )
     if timeless:
         found.append(TraceWarning("no_time", f"{counted(timeless, 'GPU event')} without a usable time"))
     if joined.conditional:

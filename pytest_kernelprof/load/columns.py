@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic
 
 from ..events import FOREVER, MISSING, NO_ID, D, Fill, Shape, Thread, Transfer
-from .calls import CallKind, call_kind
 from .copies import copy_kind, pageable
 from .numbers import exact_ns, integer, is_missing, nanoseconds, number, split_integers, triple
 from .own import STEP_PREFIX
@@ -74,6 +72,18 @@ class _Partition(dict["str | None", list[Row]]):
     def __missing__(self, category: str | None) -> list[Row]:
         batch = self[category] = self.batches.setdefault(_kind(category), [])
         return batch
+
+
+class _Threads(dict["int | str", int]):
+    """Thread id to the number of the thread, in one process; a new one gets the next number."""
+
+    def __init__(self, process: int | str, known: dict[Thread, int]) -> None:
+        self._process = process
+        self._known = known
+
+    def __missing__(self, thread: int | str) -> int:
+        number = self[thread] = self._known.setdefault((self._process, thread), len(self._known))
+        return number
 
 
 class _Placed:
@@ -184,6 +194,7 @@ class Columns:
         self.unplaced_ops: set[str] = set()
         self.unplaced_regions: set[str] = set()
         self.integers = split_integers
+        self._processes: dict[int | str, _Threads] = {}
         self._problems = problems
         self._names: dict[str, str] = {}
         self.threads: dict[Thread, int] = {}
@@ -320,7 +331,8 @@ class Columns:
         self.memsets.details += [Fill(self._size(row, one)) for row, one in zip(batch, args, strict=True)]
 
     def _size(self, row: Row, args: Any) -> int | None:
-        return self._value(_size, args.bytes, row, "bytes")
+        size: int | None = self._value(_size, args.bytes, row, "bytes")
+        return size
 
     def _add_gpu(self, columns: GpuColumns[Any], batch: list[Row]) -> list[Any]:
         """Add what all GPU events have.
@@ -425,15 +437,15 @@ class Columns:
     def _threads_of(self, batch: list[Row]) -> array[int]:
         """Return the number of the thread of each row, without making a key for every one."""
         if len({row.pid for row in batch}) > 1:
-            return array("I", [self._thread(row.pid, row.tid) for row in batch])
-        ids = [row.tid for row in batch]
-        numbers = {tid: self._thread(batch[0].pid, tid) for tid in set(ids)}
-        if len(numbers) == 1:
-            return array("I", numbers.values()) * len(batch)
-        return array("I", [numbers[tid] for tid in ids])
+            return array("I", [self._threads_in(row.pid)[row.tid] for row in batch])
+        numbers = self._threads_in(batch[0].pid)
+        return array("I", [numbers[row.tid] for row in batch])
 
-    def _thread(self, process: int | str, thread: int | str) -> int:
-        return self.threads.setdefault((process, thread), len(self.threads))
+    def _threads_in(self, process: int | str) -> _Threads:
+        found = self._processes.get(process)
+        if found is None:
+            found = self._processes[process] = _Threads(process, self.threads)
+        return found
 
     def _external_ids(self, batch: list[Row], args: list[Any]) -> Iterable[int]:
         ids = [one.external_id for one in args]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..events import FOREVER, Call
 from ..eventset import Unknown
@@ -16,7 +16,9 @@ from .joining import GPU_CLASSES, Joined
 from .nesting import Nest
 from .problems import UNIDENTIFIED
 from .reading import Document
-from .recording import Recording
+
+if TYPE_CHECKING:
+    from .recording import Recording
 
 _API_CLASSES = ("launches", "host_syncs")
 _LOST_KINDS = {

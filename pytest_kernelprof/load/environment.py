@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..model import Environment
 from .numbers import integer
 from .reading import Document
-from .recording import Recording
+
+if TYPE_CHECKING:
+    from .recording import Recording
 
 
 def environment(document: Document, recording: Recording | None) -> Environment:

@@ -1,4 +1,4 @@
-"""Pieces of JSON to rows, fast. Imported only for large files: msgspec takes longer to import than a small one to read."""
+"""Pieces of JSON to rows, fast. Imported for large files only: that alone takes as long as reading a small one."""
 
 from __future__ import annotations
 

@@ -6,24 +6,23 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat, zip_longest
-from operator import lt
+from itertools import compress, islice, repeat, zip_longest
+from operator import add, lt
 from typing import Any
 
 from ..events import (
     FOREVER,
     MISSING,
     NO_ID,
-    Call,
     CallTable,
     D,
     Fill,
+    GpuEvent,
     GpuTable,
     Kernel,
     Memcpy,
     Memset,
     Shape,
-    Thread,
     Transfer,
 )
 from ..model import Orphans
@@ -34,6 +33,7 @@ from .own import CANARY
 
 GPU_CLASSES = ("kernels", "memcpys", "memsets")
 _KIND_OF = {"kernels": CallKind.KERNEL_LAUNCH, "memcpys": CallKind.COPY, "memsets": CallKind.SET}
+_MOVING = (CallKind.COPY, CallKind.SET)
 _VIEWS: dict[str, Any] = {"kernels": Kernel, "memcpys": Memcpy, "memsets": Memset}
 
 
@@ -88,7 +88,8 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
     calls = nested.calls
     joined = Joined(calls)
     joined.threads = set(calls.threads)
-    joined.kinds = [call_kind(name) for name in calls.names]
+    kind_of = {name: call_kind(name) for name in set(calls.names)}
+    joined.kinds = [kind_of[name] for name in calls.names]
     by_correlation = _by_correlation(calls, joined.kinds)
     joined.gpu = {
         "kernels": _table(columns.kernels, GpuTable[Shape](calls), by_correlation),
@@ -99,15 +100,13 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
     last_wait = _profilers_own_wait(columns, nested, windows)
     if last_wait is not None:
         joined.own_calls.add(last_wait)
-    started = _started(joined)
     captures = _Captures(nested)
     joined.lost = {
         row
-        for row, left in enumerate(started)
-        if not left
-        and joined.kinds[row] is not CallKind.OTHER
+        for row in _without_event(joined)
+        if joined.kinds[row] is not CallKind.OTHER
         and row not in joined.own_calls
-        and calls.correlation_ids[row] not in columns.zero_bytes
+        and not (joined.kinds[row] in _MOVING and calls.correlation_ids[row] in columns.zero_bytes)
         and not captures.cover(row)
     }
     _fill_in_next_kernels(joined)
@@ -131,8 +130,12 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
 
 def _by_correlation(calls: CallTable, kinds: list[CallKind]) -> dict[int, int]:
     """Return rows of calls by correlation id; where two share one, the one that launches."""
-    found: dict[int, int] = {}
-    for row, correlation_id in enumerate(calls.correlation_ids):
+    ids = calls.correlation_ids
+    found = dict(zip(ids, range(len(ids)), strict=True))
+    if len(found) == len(ids) and NO_ID not in found:
+        return found
+    found = {}
+    for row, correlation_id in enumerate(ids):
         known = found.setdefault(correlation_id, row)
         if known != row and kinds[known] is CallKind.OTHER and kinds[row] is not CallKind.OTHER:
             found[correlation_id] = row
@@ -162,16 +165,17 @@ def _table(columns: GpuColumns[D], table: GpuTable[D], by_correlation: dict[int,
     return table
 
 
-def _started(joined: Joined) -> bytearray:
-    """Return for each call whether it left a GPU event; a call of unknown name is what its events say."""
-    started = bytearray(len(joined.kinds))
+def _without_event(joined: Joined) -> Iterator[int]:
+    """Yield the rows of calls that left no GPU event; a call of unknown name is what its events say."""
+    kinds = joined.kinds
+    marks = bytearray(len(kinds) + 1)  # The last one takes the orphans, whose launch is -1.
     for name, table in joined.gpu.items():
         for row in table.launches:
-            if row != NO_ID and not started[row]:
-                started[row] = True
-                if joined.kinds[row] is CallKind.OTHER:
-                    joined.kinds[row] = _KIND_OF[name]
-    return started
+            if not marks[row]:
+                marks[row] = 1
+                if row != NO_ID and kinds[row] is CallKind.OTHER:
+                    kinds[row] = _KIND_OF[name]
+    return compress(range(len(kinds)), marks.translate(b"\1\0" + bytes(254)))
 
 
 def _orphans(joined: Joined, bad_call_ids: set[int]) -> Orphans:
@@ -182,6 +186,7 @@ def _orphans(joined: Joined, bad_call_ids: set[int]) -> Orphans:
     alone = [
         (name, row)
         for name, table in joined.gpu.items()
+        if NO_ID in table.launches
         for row, launch in enumerate(table.launches)
         if launch == NO_ID
     ]
@@ -197,7 +202,8 @@ def _orphans(joined: Joined, bad_call_ids: set[int]) -> Orphans:
                 first[key] = min(start, first.get(key, start))
     events = [_VIEWS[name](joined.gpu[name], row) for name, row in alone]
     events.sort(key=lambda event: event.start_ns or 0)
-    leaked, late = [], []
+    leaked: list[GpuEvent] = []
+    late: list[GpuEvent] = []
     for event in events:
         begun = first.get((event.device, event.stream))
         early = event.start_ns is not None and begun is not None and event.start_ns < begun
@@ -230,8 +236,8 @@ def _fill_in_next_kernels(joined: Joined) -> None:
         unknown = blind or (bool(stream) and stream[0][0] == MISSING)
         for (_, _, kind, row), after in zip_longest(stream, stream[1:]):
             if kind == "memsets":
-                name = joined.gpu["kernels"].names[after[3]] if after and after[2] == "kernels" else None
-                memsets.details[row] = Fill(memsets.details[row].size_bytes, name, not unknown)
+                following = joined.gpu["kernels"].names[after[3]] if after and after[2] == "kernels" else None
+                memsets.details[row] = Fill(memsets.details[row].size_bytes, following, not unknown)
 
 
 def _profilers_own_wait(columns: Columns, nested: Nest, windows: list[Span]) -> int | None:
@@ -244,7 +250,9 @@ def _profilers_own_wait(columns: Columns, nested: Nest, windows: list[Span]) -> 
     if any(span.holds(now_ns) for span in (*windows, *columns.annotations)):
         return None
     begun = bisect_right(ops.starts, now_ns)
-    if max(ops.ends[:begun], default=now_ns) > now_ns:
+    # An op that never ended holds all that follows.
+    ends = map(add, ops.starts[:begun], ops.durations)
+    if MISSING in ops.durations[:begun] or max(ends, default=now_ns) > now_ns:
         return None
     if any(ops.threads[row] == thread and row not in nested.own_ops for row in range(begun, len(ops.names))):
         return None

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice, pairwise
-from operator import add, eq, lt
+from operator import add, lt
 from typing import Any
 
 from ..events import FOREVER, MISSING, NO_ID, CallTable, OpTable, Thread
@@ -126,12 +126,10 @@ def nest(columns: Columns) -> Nest:
     return result
 
 
-def _sorted_into(
-    columns: CpuColumns, table: OpTable | CallTable, ids: array[int], keys: list[Thread]
-) -> array[int]:
+def _sorted_into(columns: CpuColumns, table: OpTable | CallTable, ids: array[int], keys: list[Thread]) -> array[int]:
     """Move columns into a table, by start, outer before inner; return the external ids in that order."""
     # Lists are faster to walk than arrays, which make each number anew.
-    starts, durations = columns.starts.tolist(), columns.durations.tolist()
+    starts, durations = columns.starts.tolist(), columns.durations
     order: list[int] | None = None
     if not all(map(lt, starts, islice(starts, 1, None))):
         order = sorted(range(len(starts)), key=starts.__getitem__)
@@ -145,11 +143,8 @@ def _sorted_into(
 
     table.names = columns.names if order is None else [columns.names[row] for row in order]
     table.threads, table.thread_keys = in_order(columns.threads), keys
-    table.starts, ids[:] = in_order(columns.starts), in_order(columns.ids)
-    ends = array("q", map(add, starts, durations))
-    if MISSING in columns.durations:
-        ends = array("q", (FOREVER if d == MISSING else e for d, e in zip(durations, ends, strict=True)))
-    table.ends = in_order(ends)
+    table.starts, table.durations = in_order(columns.starts), in_order(columns.durations)
+    ids[:] = in_order(columns.ids)
     table.parents = array("q", (NO_ID,)) * len(starts)
     table.regions = [()] * len(starts)
     return in_order(columns.external_ids)
@@ -197,11 +192,13 @@ def _closes(ops: OpTable) -> list[int]:
 
     An op that never ended encloses nothing for certain; one of no length what starts with it.
     """
-    closes, starts = ops.ends.tolist(), ops.starts.tolist()
-    if FOREVER in ops.ends:
-        closes = [MISSING if end == FOREVER else end for end in closes]
-    if any(map(eq, closes, starts)):
-        closes = [end + 1 if end == start else end for start, end in zip(starts, closes, strict=True)]
+    closes = list(map(add, ops.starts, ops.durations))
+    if MISSING in ops.durations or 0 in ops.durations:
+        for row, duration in enumerate(ops.durations):
+            if duration == MISSING:
+                closes[row] = MISSING
+            elif duration == 0:
+                closes[row] += 1
     return closes
 
 
@@ -291,6 +288,9 @@ class _Forward:
 
     def any(self) -> bool:
         """Return whether the thread ran any with a sequence number."""
+        outermost = {self._ops.names[row] for row in self._rows.numbers if self._ops.parents[row] == NO_ID}
+        if outermost <= self._backward_names:
+            return False  # Whatever else ran, ran inside nodes of a backward graph.
         return next(iter(self), None) is not None
 
     def start(self, number: int) -> int:
@@ -307,8 +307,7 @@ class _Forward:
         backward_until = -FOREVER
         for row, start in zip(self._rows.numbers, self._rows.starts, strict=True):
             if ops.names[row] in self._backward_names:
-                end = ops.ends[row]
-                backward_until = max(backward_until, start if end == FOREVER else end)
+                backward_until = max(backward_until, start + max(ops.durations[row], 0))
             elif start >= backward_until and ops.sequence_numbers[row] >= 0:
                 yield ops.sequence_numbers[row], start
 
@@ -399,9 +398,9 @@ def _by_start(ops: _Rows, calls: _Rows) -> Iterator[tuple[OpTable | CallTable, i
 def _link(result: Nest, columns: Columns, op_external_ids: Sequence[int], call_external_ids: Sequence[int]) -> None:
     """Give calls on threads without ops the op named by ``External id``, if it encloses them in time."""
     calls = result.calls
-    blind = [row for row, thread in enumerate(calls.threads) if thread not in result.op_threads]
-    if not blind:
+    if set(calls.threads) <= result.op_threads:
         return
+    blind = [row for row, thread in enumerate(calls.threads) if thread not in result.op_threads]
     wanted = _wanted_ids(columns, calls, blind, call_external_ids)
     named: dict[int, list[int]] = {}
     asked = set(wanted.values())
@@ -435,7 +434,7 @@ def _wanted_ids(columns: Columns, calls: CallTable, blind: list[int], external_i
 
 
 def _encloses(ops: OpTable, row: int, now_ns: int) -> bool:
-    return ops.starts[row] <= now_ns < ops.ends[row] != FOREVER
+    return ops.starts[row] <= now_ns < ops.starts[row] + ops.durations[row]
 
 
 def _end(span: Span) -> int:

@@ -54,7 +54,7 @@ def exact_ns(texts: Sequence[Any], integers: Callable[[bytes], list[int]] = spli
             return None
     except ValueError:
         return None
-    sane = max(found) < _LATEST and (not signed or -_LATEST < min(found))
+    sane = max(found) < _LATEST and (not signed or min(found) > -_LATEST)
     return found if sane else None
 
 
@@ -94,7 +94,9 @@ def integer(value: Any) -> int | None:
     """Return a field as an integer of 64 bits, also where it is text; ``None`` if it is none."""
     if type(value) is int:
         number = value
-    elif isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+    elif isinstance(value, str):
+        if not _WHOLE_NUMBER.fullmatch(value.strip()):
+            return None
         number = int(value)
     elif isinstance(value, float) and value.is_integer():
         number = int(value)

@@ -18,8 +18,10 @@ from .source import CHUNK_BYTES, MAX_BYTES, chunks
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _METADATA = frozenset(
-    ("deviceProperties", "distributedInfo", "cuda_runtime_version", "cuda_driver_version")
-    + ("hip_runtime_version", "hip_driver_version", METADATA_KEY)
+    (
+        *("deviceProperties", "distributedInfo", "cuda_runtime_version", "cuda_driver_version"),
+        *("hip_runtime_version", "hip_driver_version", METADATA_KEY),
+    )
 )
 _SMALL = 1024 * 1024
 """Up to here the standard library reads faster than msgspec can be imported."""
@@ -162,6 +164,8 @@ class _Reader:
                 closed = self._take_scanned(at_end=False)
                 if closed:
                     return
+        if self._take_last():
+            return
         while not self._take_scanned(at_end=True, may_stay_open=may_stay_open):
             pass
 
@@ -181,6 +185,19 @@ class _Reader:
             return False
         self._take(rows)
         self.window.drop(start)
+        return True
+
+    def _take_last(self) -> bool:
+        """Take all entries if the last bracket in the file closes the list, as it does in most.
+
+        It does if what stands before it decodes: see `last_boundary`.
+        """
+        window = self.window
+        end = window.content.rfind(b"]")
+        piece = window.content[:end]
+        if end < 0 or piece.rstrip().endswith(b",") or not self._take_sound(piece):
+            return False
+        window.drop(end + 1)
         return True
 
     def _take_scanned(self, *, at_end: bool, may_stay_open: bool = False) -> bool:
@@ -240,19 +257,32 @@ class _Reader:
             pass
         return self.window.offset
 
-    def _take_bytes(self, piece: bytes) -> None:
-        """Take whole entries, one by one where they do not decode at once."""
-        rows = None
+    def _take_sound(self, piece: bytes) -> bool:
+        """Take whole entries if nothing about them is strange; return whether that was so."""
+        if not piece.strip():
+            return True
         if "msgspec" in sys.modules:
             from .fast_rows import rows_of
 
             rows = rows_of(piece)
-        if rows is not None:
-            self._take(rows)
-            return
-        rows, numbers, count = self.careful.rows(piece, self.window.offset, self.index)
+            if rows is not None:
+                self._take(rows)
+            return rows is not None
+        entries = self.careful.sound_entries(piece)
+        if entries is None:
+            return False
+        self._take_entries(entries)
+        return True
+
+    def _take_bytes(self, piece: bytes) -> None:
+        """Take whole entries, however strange."""
+        if "msgspec" not in sys.modules or not self._take_sound(piece):
+            self._take_entries(self.careful.values(b"[" + piece + b"]", self.window.offset - 1))
+
+    def _take_entries(self, entries: list[Any]) -> None:
+        rows, numbers = self.careful.rows(entries, self.index)
         self.document.columns.add(rows, numbers, self.careful.root)
-        self.index += count
+        self.index += len(entries)
 
     def _take(self, rows: list[Row]) -> None:
         """Take rows of which each entry is one."""

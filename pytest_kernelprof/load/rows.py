@@ -87,6 +87,15 @@ class CarefulRow:
 
     __slots__ = ("args", "cat", "dur", "name", "ph", "pid", "tid", "ts")
 
+    ph: str | None
+    cat: str | None
+    name: str | None
+    pid: int | str
+    tid: int | str
+    ts: Any
+    dur: Any
+    args: Any
+
     def __init__(self, entry: dict[str, Any], bad: Callable[[str], None]) -> None:
         """Take the fields that matter.
 
@@ -165,18 +174,25 @@ class CarefulDecoder:
         self.problems = problems
         self.root = "$.traceEvents"
 
-    def rows(self, piece: bytes, offset: int, index: int) -> tuple[list[Row], list[int], int]:
-        """Return the rows of a piece, the number of each, and how many entries it holds.
+    def sound_entries(self, piece: bytes) -> list[Any] | None:
+        """Return the values of a piece; ``None`` if anything in it needs care.
 
         Args:
             piece: Whole entries of the list of events, with the commas between them.
-            offset: Where it begins in the decompressed content, in bytes.
-            index: Number of its first entry.
-
-        Raises:
-            TraceError: It is no JSON even after mending what is certain.
         """
-        entries = self.values(b"[" + piece + b"]", offset - 1)
+        try:
+            entries: list[Any] = _STRICT.decode("[" + piece.decode() + "]")
+        except (ValueError, RecursionError):
+            return None
+        return entries
+
+    def rows(self, entries: list[Any], index: int) -> tuple[list[Row], list[int]]:
+        """Return the rows among decoded entries, and the number of each.
+
+        Args:
+            entries: Entries of the list of events.
+            index: Number of the first one.
+        """
         rows: list[Row] = []
         numbers: list[int] = []
         for number, entry in enumerate(entries, index):
@@ -184,7 +200,7 @@ class CarefulDecoder:
             if row is not None:
                 rows.append(row)
                 numbers.append(number)
-        return rows, numbers, len(entries)
+        return rows, numbers
 
     def _row(self, entry: Any, number: int) -> CarefulRow | None:
         place = f"{self.root}[{number}]"

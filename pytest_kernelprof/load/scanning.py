@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from ..errors import TraceError
 from .source import CHUNK_BYTES
@@ -147,7 +146,6 @@ def last_boundary(content: bytes) -> tuple[int, int] | None:
     return None
 
 
-@dataclass(slots=True)
 class Scan:
     """Walks over brackets and strings, bit by bit.
 
@@ -159,11 +157,13 @@ class Scan:
         too_deep: It met more open brackets than any trace has.
     """
 
-    position: int = 0
-    depth: int = 0
-    commas: list[int] = field(default_factory=list)
-    closed: int | None = None
-    too_deep: bool = False
+    def __init__(self) -> None:
+        """Start at the beginning."""
+        self.position = 0
+        self.depth = 0
+        self.commas: list[int] = []
+        self.closed: int | None = None
+        self.too_deep = False
 
     def run(self, content: bytes, *, stop_at_close: bool = False) -> None:
         """Walk on from `position`, until a string or the bytes end.

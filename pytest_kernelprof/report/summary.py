@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ..events import GpuEvent, Kernel, Memcpy
@@ -33,7 +32,7 @@ def trace_summary(trace: Trace) -> dict[str, Any]:
         "file": trace.path,
         "complete": trace.complete,
         "incomplete": list(trace.incomplete),
-        "environment": {**asdict(trace.environment), "devices": list(trace.environment.devices)},
+        "environment": {**trace.environment._asdict(), "devices": list(trace.environment.devices)},
         "totals": {
             **_counts(totals),
             "ops": _count(totals.ops),
@@ -51,7 +50,7 @@ def trace_summary(trace: Trace) -> dict[str, Any]:
         "ops": _names(totals.ops),
         "kernels": _kernels(totals),
         "copies": _copies(totals),
-        "warnings": [asdict(warning) for warning in trace.warnings],
+        "warnings": [warning._asdict() for warning in trace.warnings],
     }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..checks import Change, Verdict, slowest_first
 from ..errors import NotMeasured
-from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op
+from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
 from ..model import CLASSES, Step, Trace
 from ..names import shorten
 from ..units import format_bytes, format_ns
+
+if TYPE_CHECKING:
+    from ..checks import Change, Verdict
 
 ROW_LIMIT = 8
 _NAME_WIDTH = 56
@@ -105,11 +107,14 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, verbose: bo
 
 
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table without lines; cells are text that is shown as it is."""
-    from tabulate import tabulate
+    """Return a table without lines; cells are text that is shown as it is.
 
-    text = tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    By hand: importing tabulate takes longer than reading a small trace.
+    """
+    lines = [headers, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    cells = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join("  ".join(line).rstrip() for line in cells)
 
 
 def number(events: Any) -> str:
