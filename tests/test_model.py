@@ -22,7 +22,9 @@ def test_a_set_is_a_sequence(profile):
     kernels = profile.kernels
 
     assert len(kernels) == kernels.count == 5
-    assert kernels[0] is list(kernels)[0]  # noqa: RUF015 - indexing is what is tested
+    assert kernels[0] == list(kernels)[0]  # noqa: RUF015 - indexing is what is tested
+    assert kernels[0] != kernels[1]
+    assert len({*kernels, *kernels}) == 5
     assert kernels[0] in kernels
     assert [one.name for one in reversed(kernels)] == [one.name for one in kernels][::-1]
     assert len(kernels[1:3]) == 2

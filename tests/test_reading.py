@@ -106,15 +106,19 @@ PACKED = gzip.compress(json.dumps({"traceEvents": launch(1, 1)}).encode(), mtime
     [
         (b"", "the file is empty"),
         (b'{"traceEvents": [{"ph": "X"', "JSON truncated at byte 27 of 27"),
-        (b'{"traceEvents": [}', "JSON is malformed: .*byte 17"),
-        (b'{"events": []}', "missing required field `traceEvents`"),
-        (b'{"traceEvents": [{"ph": 3}]}', r"Expected `str.*`, got `int` - at `\$.traceEvents\[0\].ph`"),
-        (b'{"traceEvents": [{"ph": "X", "name": "\xff"}]}', "UTF-8"),
-        (b"[" * 100_000, "nested|malformed|truncated|array"),
+        (b'{"traceEvents": [}', "JSON malformed: expected ], at byte 17"),
+        (b'{"traceEvents": [{"ph": "X"} {"ph": "X"}]}', "JSON malformed: expecting ',' delimiter at byte 29"),
+        (b'{"events": []}', "no `traceEvents`: no trace of torch.profiler"),
+        (b'{"traceEvents": 3}', "`traceEvents` is no list: .*, at byte 16"),
+        (b'{"traceEvents": [], "traceEvents": []}', "a second `traceEvents`"),
+        (b'{"traceEvents": []} {}', "JSON goes on after its end, at byte 20"),
+        (b"\xff\xfe{\x00", "no JSON object or list"),
+        (b'"text"', "no JSON object or list"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
         (PACKED[:-12], "gzip stream truncated"),
         (PACKED[:20] + b"\x00\x00" + PACKED[22:], "gzip stream corrupt"),
     ],
-    ids=["empty", "truncated", "malformed", "no-events", "wrong-type", "not-utf8", "absurd", "cut-gzip", "bad-gzip"],
 )
 def test_unreadable_files_are_refused_in_one_line(tmp_path, content, message):
     path = broken(tmp_path, "broken.json", content)
@@ -130,7 +134,7 @@ def test_unreadable_files_are_refused_in_one_line(tmp_path, content, message):
 def test_missing_files_and_directories_are_refused(tmp_path):
     with pytest.raises(TraceError, match="no such file"):
         load_trace(tmp_path / "missing.json")
-    with pytest.raises(TraceError, match="no regular file"):
+    with pytest.raises(TraceError, match="a directory; expected a trace"):
         load_trace(tmp_path)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..checks import Change, Verdict
 
 ROW_LIMIT = 8
+_HEADER_PADDING = 2
 _NAME_WIDTH = 56
 _CHAIN_WIDTH = 72
 _TEST_WIDTH = 64
@@ -109,10 +110,11 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, verbose: bo
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table without lines; cells are text that is shown as it is.
 
-    By hand: importing tabulate takes longer than reading a small trace.
+    By hand, in the style of tabulate: importing that takes longer than reading a small trace.
     """
     lines = [headers, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(headers))]
+    widths = [max(width, len(header) + _HEADER_PADDING) for width, header in zip(widths, headers, strict=True)]
     cells = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
     return "\n".join("  ".join(line).rstrip() for line in cells)
 
@@ -187,6 +189,7 @@ def trace_text(trace: Trace) -> str:
 
 def summary_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the table at the end of a run, one line a profile."""
+    from tabulate import tabulate
 
     def shown(value: object) -> str:
         return "not measured" if value is None else str(value)
@@ -206,4 +209,5 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
     headers = ["test", "kernels", "copies", "syncs", "ops", "GPU time", "mark"]
     if not any(row.get("replayed") for row in rows):
         headers, cells = headers[:-1], [cell[:-1] for cell in cells]
-    return plain_table(headers, cells)
+    text = tabulate(cells, headers=headers, tablefmt="plain", disable_numparse=True)
+    return "\n".join(line.rstrip() for line in text.splitlines())
