@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import __version__
 from .errors import TraceError
+from .units import MAX_TRACE_BYTES
 
 if TYPE_CHECKING:
     from .model import Trace
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name that the terminal cannot show must not stop the rest.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    traces, readable = _load(options.traces)
+    traces, readable = _load(options.traces, options.max_trace_size)
     try:
         print(_rendered(traces, options.format), flush=True)  # noqa: T201 - this is the output
     except BrokenPipeError:
@@ -46,16 +47,32 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="say what a trace holds", description="Say what traces hold.")
     show.add_argument("traces", nargs="+", metavar="TRACE", help="a file that torch.profiler wrote, .json or .json.gz")
     show.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    show.add_argument(
+        "--max-trace-size",
+        type=_size,
+        default=MAX_TRACE_BYTES,
+        metavar="SIZE",
+        help="refuse files that hold more, decompressed, such as 512MiB (default: 8GiB)",
+    )
     return parser
 
 
-def _load(paths: Sequence[str]) -> tuple[list[Trace], bool]:
+def _size(text: str) -> int:
+    from .options import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted; accepted: {error}") from None
+
+
+def _load(paths: Sequence[str], max_bytes: int) -> tuple[list[Trace], bool]:
     from .load import load_trace
 
     traces, readable = [], True
     for path in paths:
         try:
-            traces.append(load_trace(path))
+            traces.append(load_trace(path, max_bytes=max_bytes))
         except TraceError as error:  # noqa: PERF203 - one bad file must not hide the others
             readable = False
             print(f"kernelprof: {error}", file=sys.stderr)  # noqa: T201 - this is the error

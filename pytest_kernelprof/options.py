@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from .errors import MisuseError
+from .units import MAX_TRACE_BYTES, parse_bytes
 
 DEVICE_KINDS = ("cpu", "cuda", "rocm", "xpu", "gpu")
 ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
@@ -153,6 +154,19 @@ def parse_age(value: Any) -> timedelta:
     return timedelta(**{unit: int(match[1])})
 
 
+def parse_size(value: Any) -> int:
+    """Return a number of bytes above zero."""
+    text = value.strip() if isinstance(value, str) else value
+    accepted = "a number of bytes, or text such as 512 MiB or 8 GiB"
+    try:
+        size = int(text) if isinstance(text, str) and text.isdecimal() else parse_bytes(text, "size")
+    except ValueError:
+        raise ValueError(accepted) from None
+    if size <= 0:
+        raise ValueError(accepted)
+    return size
+
+
 def parse_text(value: Any) -> str:
     """Return text that is not empty."""
     if not isinstance(value, str) or not value.strip():
@@ -192,6 +206,7 @@ class RunOptions:
         slim: Drop rows that no assertion can use from recordings.
         replay: ``never``, ``missing-device`` or ``always``.
         replay_max_age: Oldest recording that is replayed; ``None``: any.
+        max_trace_size: Most that a trace may hold, in bytes, decompressed.
         settings: Defaults of every profile.
     """
 
@@ -203,6 +218,7 @@ class RunOptions:
     slim: bool = False
     replay: str = "never"
     replay_max_age: timedelta | None = None
+    max_trace_size: int = MAX_TRACE_BYTES
     settings: Settings = Settings()
 
 
@@ -305,6 +321,13 @@ OPTIONS = (
         kind="int",
         metavar="DAYS",
         help="Refuse to replay recordings that are older, such as 90, 90d, 12h or 8w (default: any age).",
+    ),
+    OptionSpec(
+        name="max_trace_size",
+        parse=parse_size,
+        kind="string",
+        metavar="SIZE",
+        help="Refuse traces that hold more, decompressed, such as 512 MiB (default: 8 GiB).",
     ),
 )
 

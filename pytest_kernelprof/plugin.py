@@ -547,11 +547,12 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
             test_module=place.module,
             max_age=run.options.replay_max_age,
             command=run.record_command(run.item or node),
+            max_bytes=run.options.max_trace_size,
         )
         source = Replay(place=place, wanted=wanted, **common)
     else:
         folder = run.new_folder()
-        source = Live(folder=folder, health=run.get_health(), **common)
+        source = Live(folder=folder, health=run.get_health(), max_bytes=run.options.max_trace_size, **common)
     yield Profiled(settings, source)
     source.close()
     if folder is not None:

@@ -94,17 +94,19 @@ class OpenBlock(Protocol):
 class Live(Source):
     """Runs functions under torch.profiler."""
 
-    def __init__(self, *, folder: Path, health: Health, **common: Any) -> None:
+    def __init__(self, *, folder: Path, health: Health, max_bytes: int, **common: Any) -> None:
         """Make a source.
 
         Args:
             folder: Where trace files are written.
             health: Whether the GPU still works in this process.
+            max_bytes: Most that a trace may hold.
             **common: As for `Source`.
         """
         super().__init__(**common)
         self.folder = folder
         self.health = health
+        self.max_bytes = max_bytes
         self._results: dict[str, Any] = {}
 
     def device(self, settings: Settings) -> Any:
@@ -139,7 +141,7 @@ class Live(Source):
         self._results.clear()
 
     def _finish(self, label: str, file: Path, settings: Settings, result: Callable[[], Any] | None = None) -> Profile:
-        trace = load_trace(file)
+        trace = load_trace(file, max_bytes=self.max_bytes)
         return Profile(
             trace,
             steps_may_differ=settings.steps_may_differ,

@@ -26,7 +26,7 @@ from .load.own import METADATA_KEY
 from .load.recording import Recording
 from .model import CLASSES, Trace
 from .options import DeviceRequirement, Settings
-from .units import counted
+from .units import MAX_TRACE_BYTES, counted
 
 FOLDER = Path("__kernelprof__") / "traces"
 _EVENTS_KEY = "traceEvents"
@@ -198,12 +198,14 @@ class Wanted:
         test_module: Name of the test's file, without its ending.
         max_age: Oldest that is accepted; ``None`` for any age.
         command: How to record it again, for messages.
+        max_bytes: Most that a recording may hold, decompressed.
     """
 
     settings: Settings
     test_module: str
     max_age: timedelta | None
     command: str
+    max_bytes: int = MAX_TRACE_BYTES
     function: str | None = None
     module: str | None = None
     arguments: list[str] | None = None
@@ -220,7 +222,7 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
     if not path.exists():
         raise ReplayError(f"no recording to replay (looked for {path}); make one: {wanted.command}")
     try:
-        trace, note = _load(path)
+        trace, note = _load(path, wanted.max_bytes)
     except TraceError as error:
         raise ReplayError(f"recording is corrupt: {error}; {again}") from None
     problem = (
@@ -234,8 +236,8 @@ def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
     return trace, note
 
 
-def _load(path: Path) -> tuple[Trace, Recording]:
-    content = content_of(str(path))
+def _load(path: Path, max_bytes: int = MAX_TRACE_BYTES) -> tuple[Trace, Recording]:
+    content = content_of(path, max_bytes=max_bytes)
     note = _sealed_note(path, content)
     return trace_from(content, str(path)), note
 
@@ -328,7 +330,7 @@ def devices_of(files: list[Path]) -> list[str]:
     found: dict[str, None] = {}
     for path in files:
         try:
-            note = _sealed_note(path, content_of(str(path)))
+            note = _sealed_note(path, content_of(path))
         except TraceError:
             continue
         found[note.where] = None

@@ -13,6 +13,9 @@ _BYTE_FACTORS: dict[str, int] = {
     **{unit.lower(): 1024**power for power, unit in enumerate(_BYTE_UNITS)},
     **{unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
 }
+MAX_TRACE_BYTES = 8 * 1024**3
+"""Most that a trace may hold, decompressed, unless somebody says otherwise."""
+
 _TIME_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
 
 

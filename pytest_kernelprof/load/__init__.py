@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from ..model import Trace
+from ..units import MAX_TRACE_BYTES
 from .building import build
 from .reading import content_of, read, read_content
-from .source import MAX_BYTES
 
-__all__ = ["MAX_BYTES", "content_of", "load_trace", "trace_from"]
+__all__ = ["content_of", "load_trace", "trace_from"]
 
 
-def load_trace(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Trace:
+def load_trace(path: str | os.PathLike[str], *, max_bytes: int = MAX_TRACE_BYTES) -> Trace:
     """Read a trace that torch.profiler wrote, ``.json`` or ``.json.gz``.
 
     Args:

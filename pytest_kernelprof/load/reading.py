@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import TraceError
+from ..units import MAX_TRACE_BYTES
 from .columns import Columns
 from .own import METADATA_KEY
 from .problems import BAD_METADATA, NOT_CLOSED, TRAILING_COMMA, Problems
 from .rows import CarefulDecoder, Row
 from .scanning import Scan, Window, last_boundary
-from .source import CHUNK_BYTES, MAX_BYTES, chunks
+from .source import CHUNK_BYTES, chunks
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _METADATA = frozenset(
@@ -47,7 +48,7 @@ class Document:
         self.closed = True
 
 
-def read(path: str, *, max_bytes: int = MAX_BYTES) -> Document:
+def read(path: str, *, max_bytes: int = MAX_TRACE_BYTES) -> Document:
     """Read a trace file, without joining anything.
 
     Args:
@@ -290,14 +291,10 @@ class _Reader:
         self.index += len(rows)
 
 
-def content_of(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> bytes:
+def content_of(path: str | os.PathLike[str], *, max_bytes: int = MAX_TRACE_BYTES) -> bytes:
     """Return the whole content of a trace file, decompressed.
 
     Raises:
-        TraceError: It cannot be opened or decompressed.
+        TraceError: It cannot be opened or decompressed, or holds more than *max_bytes*.
     """
-    return b"".join(_all(os.fspath(path), max_bytes))
-
-
-def _all(path: str, max_bytes: int) -> Iterator[bytes]:
-    return chunks(path, max_bytes)
+    return b"".join(chunks(os.fspath(path), max_bytes))

@@ -9,13 +9,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ..errors import TraceError
-from ..units import format_bytes
+from ..units import MAX_TRACE_BYTES, format_bytes
 
 CHUNK_BYTES = 256 * 1024
 """How much is read at a time. A study of reading found 128 to 256 KiB best."""
-
-MAX_BYTES = 8 * 1024**3
-"""Most that a trace may hold, decompressed, unless the caller says otherwise."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib: the largest window, with a gzip header
@@ -28,7 +25,7 @@ _KINDS = (
 )
 
 
-def chunks(path: str, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
+def chunks(path: str, max_bytes: int = MAX_TRACE_BYTES) -> Iterator[bytes]:
     """Yield the content of a trace file, decompressed; memory does not grow with the file.
 
     Args:
@@ -43,8 +40,8 @@ def chunks(path: str, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
         total += len(chunk)
         if total > max_bytes:
             raise TraceError(
-                f"{path}: holds more than {format_bytes(max_bytes)} (kernelprof_max_trace_size); "
-                "raise the limit if the file can be trusted"
+                f"{path}: holds more than {format_bytes(max_bytes)}; if it can be trusted, "
+                "raise kernelprof_max_trace_size (on the command line --max-trace-size)"
             )
         yield chunk
 

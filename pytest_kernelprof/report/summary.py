@@ -6,7 +6,6 @@ is named in ``incomplete``.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,8 @@ from ..model import Step, Trace, union_length
 from ..names import kernel_library
 
 SCHEMA = "kernelprof/summary/1"
+"""The name of what `summary` returns; ``schemas/summary-1.schema.json`` in this package describes it."""
+
 _SMALL_SHARED_MEMORY = 48 * 1024
 
 
@@ -45,7 +46,7 @@ def trace_summary(trace: Trace) -> dict[str, Any]:
             {"name": step.name, **_counts(step), "gpu_time_ns": _time(step), "complete": step.complete}
             for step in trace.steps
         ],
-        "regions": [_region(name, number, totals) for name, number in trace.region_counts.items()],
+        "regions": _regions(trace),
         "launches": _names(totals.launches.all_calls),
         "ops": _names(totals.ops),
         "kernels": _kernels(totals),
@@ -65,28 +66,43 @@ def _counts(step: Step) -> dict[str, int | None]:
 def _time(step: Step) -> int | None:
     if step.kernels.unknown.nothing:
         return None
-    return sum(event.duration_ns or 0 for event in step.gpu_events)
+    return _known_time(step.gpu_events)
+
+
+def _known_time(events: Sequence[GpuEvent]) -> int | None:
+    """Return the sum of the times that are known; ``None`` where there are events, and none is."""
+    known = [duration for event in events if (duration := event.duration_ns) is not None]
+    return None if events and not known else sum(known)
 
 
 def _busy(step: Step) -> int | None:
     if step.kernels.unknown.nothing:
         return None
-    return union_length(
-        (event.start_ns, event.start_ns + (event.duration_ns or 0))
-        for event in step.gpu_events
-        if event.start_ns is not None
-    )
+    events = step.gpu_events
+    spans = [
+        (start, start + duration)
+        for event in events
+        if (start := event.start_ns) is not None and (duration := event.duration_ns) is not None
+    ]
+    return None if events and not spans else union_length(spans)
 
 
 def _names(events: EventSet[Any]) -> dict[str, int] | None:
     return None if events.unknown.nothing else dict(Counter(event.name for event in events.seen))
 
 
-def _region(name: str, number: int, totals: Step) -> dict[str, Any]:
-    kernels = totals.kernels
-    inside = sum(name in kernel.regions for kernel in kernels.seen)
-    unknown = kernels.unknown.nothing or any(kernel.launch and not kernel.regions_known for kernel in kernels.seen)
-    return {"name": name, "count": number, "kernels": None if unknown else inside}
+def _regions(trace: Trace) -> list[dict[str, Any]]:
+    kernels = trace.totals.kernels
+    inside: Counter[str] = Counter()
+    unknown = kernels.unknown.nothing
+    if trace.region_counts and not unknown:
+        for kernel in kernels.seen:
+            inside.update(dict.fromkeys(kernel.regions, 1))
+            unknown = unknown or (kernel.launch is not None and not kernel.regions_known)
+    return [
+        {"name": name, "count": number, "kernels": None if unknown else inside[name]}
+        for name, number in trace.region_counts.items()
+    ]
 
 
 def _launched_by(event: GpuEvent) -> tuple[str, ...] | None:
@@ -96,8 +112,8 @@ def _launched_by(event: GpuEvent) -> tuple[str, ...] | None:
 def _kernels(totals: Step) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Kernel]] = {}
     for kernel in totals.kernels.seen:
-        shape = (kernel.grid, kernel.block, kernel.registers_per_thread, kernel.shared_memory_bytes)
-        key = (kernel.name, _launched_by(kernel), shape, kernel.device, kernel.stream)
+        # All but the last: the profiler's occupancy is none of what tells two kernels apart.
+        key = (kernel.name, _launched_by(kernel), kernel.shape[:-1], kernel.device, kernel.stream)
         groups.setdefault(key, []).append(kernel)
     return [_kernel_row(kernels) for kernels in groups.values()]
 
@@ -114,8 +130,13 @@ def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
         "block": list(first.block) if first.block else None,
         "registers_per_thread": first.registers_per_thread,
         "shared_memory_bytes": first.shared_memory_bytes,
-        "gpu_time_ns": sum(kernel.duration_ns or 0 for kernel in kernels),
+        "gpu_time_ns": _known_time(kernels),
+        # Until kernel names are decoded, nothing is known of these.
+        "role": None,
         "library": kernel_library(first.name),
+        "dtypes": None,
+        "tensor_cores": "unknown",
+        "theoretical_occupancy": None,
         "reported_occupancy": reported_occupancy(first),
         "launched_by": None if chain is None else list(chain),
     }
@@ -128,7 +149,7 @@ def reported_occupancy(kernel: Kernel) -> float | None:
     that is no measurement. For small grids 0 is a rounded figure and stays 0.
     """
     percent = kernel.reported_occupancy_percent
-    if percent is None or math.isnan(percent):
+    if percent is None:
         return None
     if percent == 0 and (kernel.shared_memory_bytes or 0) > _SMALL_SHARED_MEMORY:
         return None
