@@ -107,12 +107,14 @@ class Unknown(NamedTuple):
         lost: Launches of this class that have no GPU event; their ops and regions are known.
         leftover: Events that may belong to the set: a field that the selection needs is missing.
         nothing: The class was not observed at all: what was seen is not even a lower bound worth showing.
+        unwatched: The recording lost nothing: the profiler did not watch what is missing.
     """
 
     reasons: tuple[str, ...] = ()
     lost: tuple[Call, ...] = ()
     leftover: int = 0
     nothing: bool = False
+    unwatched: bool = False
 
     def why(self) -> str | None:
         """Return in one sentence why the set was not measured, or ``None`` if it was."""

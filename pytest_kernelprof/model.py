@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import NotMeasured
 from .events import Call, GpuEvent, Kernel, Memcpy, Memset, Op
@@ -47,8 +47,8 @@ class Step(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether everything about the step was measured."""
-        return not any(getattr(self, name).why_not_measured for name in CLASSES)
+        """Whether the recording holds everything about the step that it was to hold."""
+        return not any(lacks_something(getattr(self, name)) for name in CLASSES)
 
     @property
     def gpu_events(self) -> list[Kernel | Memcpy | Memset]:
@@ -82,6 +82,11 @@ class Step(NamedTuple):
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 """The classes of events that are counted and compared apart."""
+
+
+def lacks_something(events: EventSet[Any]) -> bool:
+    """Return whether a recording lost events of a set; ops of threads that nobody watched are not lost."""
+    return events.why_not_measured is not None and not events.unknown.unwatched
 
 
 def union_length(spans: Iterable[tuple[int, int]]) -> int:
@@ -148,7 +153,7 @@ class Trace(NamedTuple):
         outside_steps: Launches outside every step.
         orphans: GPU events without their launch.
         region_counts: How often each region was opened, in order of appearance.
-        incomplete: Why the numbers are incomplete, class by class.
+        incomplete: What the recording lost, class by class.
         warnings: What else is worth knowing.
         no_gpu: In a recording of this plugin: why it watched no GPU, ``None`` if it did.
     """
@@ -166,5 +171,5 @@ class Trace(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether every class of events was measured."""
+        """Whether the recording lost nothing; ops that nobody watched are a warning."""
         return not self.incomplete

@@ -88,7 +88,7 @@ def build(document: Document) -> Trace:
         orphans=joined.orphans,
         region_counts=dict(Counter(everything.regions)),
         incomplete=summary(totals, steps),
-        warnings=(*warnings, *document.problems.warnings(), *_warnings(joined)),
+        warnings=(*warnings, *document.problems.warnings(), *_warnings(joined, totals)),
         no_gpu=recording.no_gpu if recording else None,
     )
 
@@ -251,12 +251,13 @@ class _StepMaker:
     def step(self, name: str, group: _Group, index: int | None) -> Step:
         """Return the step that holds *group*; *index* is that of its window, if it has one."""
         gpu, calls = self.joined.gpu, group.calls
-        reasons = [self.of_file, blind_threads(calls.all, self.nested, self.joined, self.home)]
+        reasons = [self.of_file]
+        unwatched = blind_threads(calls.all, self.nested, self.joined, self.home)
         if index is not None and self.windows:
             reasons.append(step_reasons(self.windows[index], self.recording_end_ns))
 
         def options(noun: str, class_name: str) -> dict[str, Any]:
-            unknown = unknown_of(class_name, self.nothing, reasons, calls.all, self.joined)
+            unknown = unknown_of(class_name, self.nothing, reasons, unwatched, calls.all, self.joined)
             return {"noun": noun, "unknown": unknown, "vocabulary": self.vocabulary}
 
         def of_calls(rows: Rows) -> Views[Call]:
@@ -283,8 +284,10 @@ def _streams(streams: list[int | None], rows: Rows) -> set[int]:
     return {stream for row in rows if (stream := streams[row]) is not None}
 
 
-def _warnings(joined: Joined) -> list[TraceWarning]:
+def _warnings(joined: Joined, totals: Step) -> list[TraceWarning]:
     found = []
+    if totals.ops.unknown.unwatched:
+        found.append(TraceWarning("ops_not_recorded", f"ops not measured: {totals.ops.why_not_measured}"))
     if joined.orphans.leaked:
         found.append(
             TraceWarning(

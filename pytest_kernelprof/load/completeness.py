@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..events import FOREVER, Call
 from ..eventset import Unknown
-from ..model import CLASSES, Step
+from ..model import CLASSES, Step, lacks_something
 from ..units import counted
 from .calls import LAUNCHES, CallKind, may_block_untold
 from .columns import Columns, Span
@@ -31,6 +31,7 @@ _DELIVERY = (
     "another profiler attached to the process"
 )
 
+_NO_OPS = "no operator and no annotation in the trace"
 _NOTHING_MISSING = Unknown()
 
 Reasons = dict[str, list[str]]
@@ -41,6 +42,9 @@ def unobserved(document: Document, joined: Joined, recording: Recording | None) 
     """Return why whole classes were not observed at all, in the file."""
     reasons: Reasons = defaultdict(list)
     columns = document.columns
+    if not document.entries:
+        _add(reasons, CLASSES, "the trace holds no events: nothing was profiled")
+        return reasons
     nothing = _no_gpu_events(columns, joined, recording)
     if nothing:
         _add(reasons, GPU_CLASSES, nothing)
@@ -51,7 +55,7 @@ def unobserved(document: Document, joined: Joined, recording: Recording | None) 
     elif not joined.calls.names:
         _add(reasons, _API_CLASSES, "no runtime or driver call in the trace")
     if not (columns.ops.names or columns.annotations or columns.steps):
-        _add(reasons, ("ops",), "no operator and no annotation in the trace")
+        _add(reasons, ("ops",), _NO_OPS)
     return reasons
 
 
@@ -134,7 +138,12 @@ def step_reasons(step: Span, recording_end_ns: int | None) -> Reasons:
 
 
 def unknown_of(
-    class_name: str, nothing: Reasons, partial: list[Reasons], calls: Sequence[int], joined: Joined
+    class_name: str,
+    nothing: Reasons,
+    partial: list[Reasons],
+    unwatched: Reasons,
+    calls: Sequence[int],
+    joined: Joined,
 ) -> Unknown:
     """Return what is missing from one class of one step.
 
@@ -142,13 +151,14 @@ def unknown_of(
         class_name: The class.
         nothing: Why classes were not observed at all.
         partial: Why events may be missing, in the file and in the step.
+        unwatched: What the profiler did not watch.
         calls: Rows of the calls of the step.
         joined: All calls and GPU events.
     """
     whole = nothing.get(class_name)
     if whole:
         # Where no GPU event arrived at all, that is the reason; each single launch is not.
-        return Unknown(reasons=tuple(whole), nothing=True)
+        return Unknown(reasons=tuple(whole), nothing=True, unwatched=whole == [_NO_OPS])
     told = [text for reasons in partial for text in reasons.get(class_name, ())]
     names = joined.calls.names
     if class_name == "host_syncs" and joined.may_block and any(may_block_untold(names[row]) for row in calls):
@@ -158,7 +168,10 @@ def unknown_of(
     if joined.lost and kinds:
         inside = joined.lost.intersection(calls)
         lost = tuple(Call(joined.calls, row) for row in sorted(inside) if joined.kinds[row] in kinds)
-    return Unknown(reasons=tuple(told), lost=lost) if told or lost else _NOTHING_MISSING
+    unseen = unwatched.get(class_name, ())
+    if not (told or lost or unseen):
+        return _NOTHING_MISSING
+    return Unknown(reasons=(*told, *unseen), lost=lost, unwatched=not (told or lost))
 
 
 def blind_threads(calls: Sequence[int], nested: Nest, joined: Joined, home: set[int]) -> Reasons:
@@ -179,14 +192,15 @@ def blind_threads(calls: Sequence[int], nested: Nest, joined: Joined, home: set[
 
 
 def summary(totals: Step, steps: tuple[Step, ...]) -> tuple[str, ...]:
-    """Return one sentence a class and cause that was not measured, for the file as a whole."""
-    told: dict[str, None] = {}
-    for step in (totals, *steps):
-        for name in CLASSES:
-            why = getattr(step, name).why_not_measured
-            if why:
-                told[f"{name}: {why}"] = None
-    return tuple(told)
+    """Return one sentence a class and cause of what the recording lost, for the file as a whole."""
+    return tuple(
+        dict.fromkeys(
+            f"{name}: {getattr(step, name).why_not_measured}"
+            for step in (totals, *steps)
+            for name in CLASSES
+            if lacks_something(getattr(step, name))
+        )
+    )
 
 
 def _add(reasons: Reasons, classes: tuple[str, ...], text: str) -> None:

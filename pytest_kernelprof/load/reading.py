@@ -37,6 +37,7 @@ class Document:
         metadata: The entries beside the list of events that anything depends on.
         problems: Single values that could not be read.
         closed: False if the list of events was not closed: events may be missing at its end.
+        entries: How many entries the list of events holds.
     """
 
     def __init__(self, path: str) -> None:
@@ -46,6 +47,7 @@ class Document:
         self.columns = Columns(self.problems)
         self.metadata: dict[str, Any] = {}
         self.closed = True
+        self.entries = 0
 
 
 def read(path: str, *, max_bytes: int = MAX_TRACE_BYTES) -> Document:
@@ -96,6 +98,7 @@ class _Reader:
             raise window.error("JSON goes on after its end", window.offset)
         if not self.seen_rows:
             raise TraceError(f"{window.path}: no `traceEvents`: no trace of torch.profiler")
+        self.document.entries = self.index
         return self.document
 
     def _read_members(self) -> None:
