@@ -436,10 +436,11 @@ class Columns:
 
     def _threads_of(self, batch: list[Row]) -> array[int]:
         """Return the number of the thread of each row, without making a key for every one."""
-        if len({row.pid for row in batch}) > 1:
-            return array("I", [self._threads_in(row.pid)[row.tid] for row in batch])
-        numbers = self._threads_in(batch[0].pid)
-        return array("I", [numbers[row.tid] for row in batch])
+        processes = {row.pid for row in batch}
+        if len(processes) == 1:
+            numbers = self._threads_in(*processes)
+            return array("I", [numbers[row.tid] for row in batch])
+        return array("I", [self._threads_in(row.pid)[row.tid] for row in batch])
 
     def _threads_in(self, process: int | str) -> _Threads:
         found = self._processes.get(process)

@@ -34,6 +34,8 @@ def exact_ns(texts: Sequence[Any], integers: Callable[[bytes], list[int]] = spli
         by Python takes ten times as long as all these passes together.
     """
     number = len(texts)
+    if not number:
+        return []
     joined = b",".join(texts)
     try:
         zeros = joined.translate(_ZEROS)

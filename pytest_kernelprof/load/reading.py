@@ -28,6 +28,11 @@ _SMALL = 1024 * 1024
 """Up to here the standard library reads faster than msgspec can be imported."""
 
 
+def is_fast() -> bool:
+    """Return whether pieces are decoded by msgspec: it is loaded, so that a small file gains as well."""
+    return "msgspec" in sys.modules
+
+
 class Document:
     """A trace file, read: rows as columns, and what stands beside them.
 
@@ -140,7 +145,10 @@ class _Reader:
         if key == "traceEvents":
             if self.seen_rows:
                 raise window.error("a second `traceEvents`: no trace of torch.profiler", window.offset)
-            if window.peek() != b"[":
+            byte = window.peek()
+            if not byte:
+                raise window.truncated(window.offset)
+            if byte != b"[":
                 raise window.error("`traceEvents` is no list: no trace of torch.profiler", window.offset)
             self._read_list(may_stay_open=False)
             return
@@ -175,7 +183,7 @@ class _Reader:
 
     def _take_fast(self) -> bool:
         """Take all that is in view but the last entry; return False where that cannot be told."""
-        if self.index == 0 and "msgspec" not in sys.modules and not self.window.grow(_SMALL):
+        if self.index == 0 and not is_fast() and not self.window.grow(_SMALL):
             return False
         boundary = last_boundary(self.window.content)
         if boundary is None:
@@ -265,7 +273,7 @@ class _Reader:
         """Take whole entries if nothing about them is strange; return whether that was so."""
         if not piece.strip():
             return True
-        if "msgspec" in sys.modules:
+        if is_fast():
             from .fast_rows import rows_of
 
             rows = rows_of(piece)
@@ -280,7 +288,7 @@ class _Reader:
 
     def _take_bytes(self, piece: bytes) -> None:
         """Take whole entries, however strange."""
-        if "msgspec" not in sys.modules or not self._take_sound(piece):
+        if not is_fast() or not self._take_sound(piece):
             self._take_entries(self.careful.values(b"[" + piece + b"]", self.window.offset - 1))
 
     def _take_entries(self, entries: list[Any]) -> None:
