@@ -56,7 +56,14 @@ def parse_bytes(value: SupportsIndex | str, argument: str) -> int:
     raise MisuseError(f"{argument}={value!r} is no number of bytes; accepted: an int, or text such as '256 MiB'")
 
 
-_PLURALS = {"memory copy": "memory copies", "launch": "launches", "kernel launch": "kernel launches"}
+_PLURALS = {
+    "memory copy": "memory copies",
+    "launch": "launches",
+    "kernel launch": "kernel launches",
+    "entry": "entries",
+    "backslash": "backslashes",
+    "stretch of bytes": "stretches of bytes",
+}
 
 
 def plural(noun: str) -> str:

@@ -462,7 +462,7 @@ class Columns:
             return [NO_ID if value is None else value for value in found]
 
     def _optional(self, values: list[Any], batch: list[Row], field: str) -> list[int | None]:
-        if set(map(type, values)) <= {int, type(None)}:
+        if set(map(type, values)) <= {int, type(None)} and None not in map(integer, set(values) - {None}):
             return values
         return [self._value(integer, value, row, field) for value, row in zip(values, batch, strict=True)]
 

@@ -17,16 +17,16 @@ TRAILING_COMMA = "trailing_comma"
 BAD_METADATA = "bad_metadata"
 
 _WORDS = {
-    BAD_VALUE: ("value", "cannot be read and counts as missing"),
-    NOT_AN_EVENT: ("entry", "of the list of events is none and was left out"),
-    UNIDENTIFIED: ("row", "does not say what it is: what it was is unknown"),
-    NOT_UTF8: ("stretch of bytes", "is not UTF-8; replaced"),
-    CONTROL_CHARACTER: ("raw control character", "is forbidden in JSON; read as it is"),
-    BAD_ESCAPE: ("backslash", "is no valid escape (old torch on Windows); read as a backslash"),
-    NOT_A_NUMBER: ("NaN or Infinity", "is forbidden in JSON; counts as missing"),
-    NOT_CLOSED: ("bracket", "at the end of the file is not closed"),
-    TRAILING_COMMA: ("comma", "stands before a closing bracket"),
-    BAD_METADATA: ("entry", "beside the events cannot be read and was left out"),
+    BAD_VALUE: ("value", "unreadable, taken as missing"),
+    NOT_AN_EVENT: ("entry", "no event, left out"),
+    UNIDENTIFIED: ("row", "without a readable category or phase: what it was is unknown"),
+    NOT_UTF8: ("stretch of bytes", "not UTF-8, replaced"),
+    CONTROL_CHARACTER: ("raw control character", "forbidden in JSON, read as it is"),
+    BAD_ESCAPE: ("backslash", "no valid escape (old torch on Windows), read as a backslash"),
+    NOT_A_NUMBER: ("NaN or infinite value", "forbidden in JSON, taken as missing"),
+    NOT_CLOSED: ("bracket", "not closed at the end of the file"),
+    TRAILING_COMMA: ("comma", "before a closing bracket, skipped"),
+    BAD_METADATA: ("entry", "unreadable, left out"),
 }
 
 
@@ -59,5 +59,5 @@ class Problems:
         for code, number in self._counts.items():
             noun, told = _WORDS[code]
             place = f"at {self._first[code]}" if number == 1 else f"the first at {self._first[code]}"
-            found.append(TraceWarning(code, f"{counted(number, noun)} ({place}) {told}"))
+            found.append(TraceWarning(code, f"{counted(number, noun)} ({place}): {told}"))
         return found

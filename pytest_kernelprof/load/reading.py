@@ -110,29 +110,30 @@ class _Reader:
         """Read the entries of the outer object; the list of events is one of them."""
         window = self.window
         window.drop(1)
-        first = True
-        while (byte := window.peek()) != b"}":
-            if byte == b"," and not first:
-                window.drop(1)
-                byte = window.peek()
+        byte = window.peek()
+        while byte != b"}":
             if not byte:
                 return self._end_open()
-            if byte != b'"':
-                raise window.error("JSON malformed: expected a key in quotes", window.offset)
+            self._expect(b'"', "a key in quotes")
             key = self._text(window.string())
-            if window.peek() != b":":
-                raise (
-                    window.truncated(window.offset)
-                    if not window.content
-                    else window.error("JSON malformed: expected a colon", window.offset)
-                )
+            self._expect(b":", "a colon")
             window.drop(1)
             self._read_member(key)
-            first = False
-            if window.peek() not in (b",", b"}", b""):
-                raise window.error("JSON malformed: expected a comma", window.offset)
+            byte = window.peek()
+            if byte == b",":
+                window.drop(1)
+                byte = window.peek()
+            elif byte:
+                self._expect(b"}", "a comma")
         window.drop(1)
         return None
+
+    def _expect(self, wanted: bytes, what: str) -> None:
+        byte = self.window.peek()
+        if not byte:
+            raise self.window.truncated(self.window.offset)
+        if byte != wanted:
+            raise self.window.error(f"JSON malformed: expected {what}", self.window.offset)
 
     def _end_open(self) -> None:
         if not self.seen_rows:
@@ -145,11 +146,9 @@ class _Reader:
         if key == "traceEvents":
             if self.seen_rows:
                 raise window.error("a second `traceEvents`: no trace of torch.profiler", window.offset)
-            byte = window.peek()
-            if not byte:
-                raise window.truncated(window.offset)
-            if byte != b"[":
+            if window.peek() not in (b"[", b""):
                 raise window.error("`traceEvents` is no list: no trace of torch.profiler", window.offset)
+            self._expect(b"[", "a list")
             self._read_list(may_stay_open=False)
             return
         content, began = window.value(keep=key in _METADATA)

@@ -9,7 +9,7 @@ from ..errors import TraceError
 from .source import CHUNK_BYTES
 
 _SPACE = b" \t\n\r"
-_LONGEST_PIECE = 64 * 1024**2
+_LONGEST_PIECE = 16 * 1024**2
 _DEEPEST = 500
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\],]', re.DOTALL)
 _SCALAR_END = re.compile(rb"[,\]}\s]")
@@ -49,14 +49,16 @@ class Window:
         return length >= size
 
     def grow_by_half(self, what: str) -> bool:
-        """Read on; return False at the end of the file.
+        """Read on; return whether there was more.
 
         Raises:
             TraceError: *what* is being looked for is longer than anything in a trace.
         """
         if len(self.content) >= _LONGEST_PIECE:
             raise self.error(f"no {what} within {_LONGEST_PIECE >> 20} MiB", self.offset)
-        return self.grow(len(self.content) * 3 // 2 + CHUNK_BYTES)
+        before = len(self.content)
+        self.grow(before * 3 // 2 + CHUNK_BYTES)
+        return len(self.content) > before
 
     def drop(self, size: int) -> None:
         """Move on by *size* bytes."""
