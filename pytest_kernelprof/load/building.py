@@ -201,6 +201,8 @@ class _Grouping:
     def outside(self) -> _Group:
         """Return the calls that lie outside every step."""
         in_no_step = self.step_of_call
+        if NO_ID not in in_no_step:
+            return _Group()
         return _Group(
             calls=_Calls(*([row for row in rows if in_no_step[row] == NO_ID] for rows in self.everything.calls))
         )

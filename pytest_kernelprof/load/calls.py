@@ -23,6 +23,7 @@ class CallKind(Enum):
 
 
 LAUNCHES = (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
+MOVING = (CallKind.COPY, CallKind.SET)
 
 _SUFFIX = r"(?:_v\d+|_ptsz|_ptds|_spt)*$"
 _LAUNCHES = re.compile(

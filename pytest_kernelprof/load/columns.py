@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic
 
 from ..events import FOREVER, MISSING, NO_ID, D, Fill, Shape, Thread, Transfer
+from .calls import MOVING, call_kind
 from .copies import copy_kind, pageable
 from .numbers import exact_ns, integer, is_missing, nanoseconds, number, split_integers, triple
 from .own import STEP_PREFIX
@@ -245,6 +246,8 @@ class Columns:
 
     def _add_calls(self, batch: list[Row]) -> None:
         args = self._add_cpu(self.calls, _CALL, batch)
+        if not any(call_kind(name) in MOVING for name in {row.name for row in batch if row.name}):
+            return
         nothing = [one for one in args if one.bytes in (0, "0") or one.size in (0, "0")]
         self.zero_bytes.update(value for one in nothing if (value := integer(one.correlation)) is not None)
 
@@ -254,7 +257,7 @@ class Columns:
         if kind is _OP and any(map(_is_step, placed.unique)):
             return self._add_steps_and_ops(batch)
         args = [row.args for row in batch]
-        columns.names += self._interned(names)
+        columns.names += names
         # Making an array and adding it takes half as long as adding a list.
         columns.starts.extend(array("q", placed.starts))
         columns.durations.extend(array("q", placed.durations))
@@ -401,7 +404,8 @@ class Columns:
 
     def _placed(self, batch: list[Row], kind: str) -> _Placed:
         """Return the rows that have a name and a start; the others are remembered as unreadable."""
-        names = [row.name for row in batch]
+        # Interned first: the set then hashes each name once in the whole file.
+        names = self._interned([row.name for row in batch])
         unique = set(names)
         starts, durations = self._exact([row.ts for row in batch]), self._exact([row.dur for row in batch])
         if starts and durations and min(durations) >= 0 and None not in unique and "" not in unique:
@@ -416,7 +420,7 @@ class Columns:
                 duration = MISSING
                 if kind is _OP:
                     self.unplaced_ops.add(row.name)
-            placed.add(row, row.name, start, duration)
+            placed.add(row, self._names[row.name], start, duration)
         return placed
 
     def _exact(self, texts: list[Any]) -> list[int] | None:
@@ -429,7 +433,7 @@ class Columns:
             self._problems.add(BAD_VALUE, self._where(row, field))
         return value
 
-    def _interned(self, names: list[str]) -> list[str]:
+    def _interned(self, names: list[Any]) -> list[Any]:
         """Return the names, equal ones as one object: kernels have long names, and few."""
         intern = self._names.setdefault
         return list(map(intern, names, names))

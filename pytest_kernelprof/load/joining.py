@@ -26,14 +26,13 @@ from ..events import (
     Transfer,
 )
 from ..model import Orphans
-from .calls import LAUNCHES, CallKind, call_kind, capture_boundary, ends_a_profile, may_block_untold
+from .calls import LAUNCHES, MOVING, CallKind, call_kind, capture_boundary, ends_a_profile, may_block_untold
 from .columns import Columns, GpuColumns, Span
 from .nesting import Nest
 from .own import CANARY
 
 GPU_CLASSES = ("kernels", "memcpys", "memsets")
 _KIND_OF = {"kernels": CallKind.KERNEL_LAUNCH, "memcpys": CallKind.COPY, "memsets": CallKind.SET}
-_MOVING = (CallKind.COPY, CallKind.SET)
 _VIEWS: dict[str, Any] = {"kernels": Kernel, "memcpys": Memcpy, "memsets": Memset}
 
 
@@ -106,7 +105,7 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
         for row in _without_event(joined)
         if joined.kinds[row] is not CallKind.OTHER
         and row not in joined.own_calls
-        and not (joined.kinds[row] in _MOVING and calls.correlation_ids[row] in columns.zero_bytes)
+        and not (joined.kinds[row] in MOVING and calls.correlation_ids[row] in columns.zero_bytes)
         and not captures.cover(row)
     }
     _fill_in_next_kernels(joined)

@@ -207,14 +207,15 @@ def _nest_ops(rows: _Rows, closes: list[int], ops: OpTable) -> None:
     parents = ops.parents
     under: list[int] = []
     top, top_closes = NO_ID, FOREVER
-    for row, start in zip(rows.numbers, rows.starts, strict=True):
+    own_closes = map(closes.__getitem__, rows.numbers)
+    for row, start, row_closes in zip(rows.numbers, rows.starts, own_closes, strict=True):
         while top_closes <= start:
             top = under.pop()
             top_closes = FOREVER if top == NO_ID else closes[top]
         parents[row] = top
-        if closes[row] > start:
+        if row_closes > start:
             under.append(top)
-            top, top_closes = row, closes[row]
+            top, top_closes = row, row_closes
 
 
 def _nest_calls(thread: _Thread, closes: list[int], result: Nest) -> None:
