@@ -18,6 +18,7 @@ from .model import Trace
 from .options import Settings
 from .profile import Profile
 from .recordings import Place, Wanted, read
+from .units import MAX_TRACE_BYTES
 
 
 class Register(Protocol):
@@ -94,7 +95,7 @@ class OpenBlock(Protocol):
 class Live(Source):
     """Runs functions under torch.profiler."""
 
-    def __init__(self, *, folder: Path, health: Health, max_bytes: int, **common: Any) -> None:
+    def __init__(self, *, folder: Path, health: Health, max_bytes: int = MAX_TRACE_BYTES, **common: Any) -> None:
         """Make a source.
 
         Args:

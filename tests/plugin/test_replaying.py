@@ -138,12 +138,12 @@ def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester, recorded):
 
     result.assert_outcomes(passed=2, failed=1)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*replaying every test from recordings of a machine without a GPU"])
+    result.stdout.fnmatch_lines(["*replaying every test from recordings of *"])
     result.stdout.fnmatch_lines(
         ["test_it.py::test_passes PASSED (replayed)*", "test_it.py::test_fails FAILED (replayed)*"]
     )
-    result.stdout.fnmatch_lines(["E       replayed: recorded on a machine without a GPU, 20??-??-??"])
-    result.stdout.fnmatch_lines(["test_it.py::test_passes * replayed (no GPU, 20??-??-??)"])
+    result.stdout.fnmatch_lines(["E       replayed: recorded on *, 20??-??-??"])
+    result.stdout.fnmatch_lines(["test_it.py::test_passes * replayed (*, 20??-??-??)"])
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
     assert {path: path.stat().st_mtime_ns for path in recordings(pytester)} == before
     assert not (pytester.path / ".kernelprof").exists()
@@ -454,7 +454,7 @@ def test_a_recording_of_a_smaller_capability_is_refused(pytester):
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
     result.assert_outcomes(failed=3)
-    result.stdout.fnmatch_lines(["E *made on NVIDIA H200, the test needs rocm*"])
+    result.stdout.fnmatch_lines(["E *it was made for device=cuda, the test asks for rocm*"])
 
 
 def reseal(path, change):
@@ -507,13 +507,15 @@ def test_an_incomplete_recording_is_refused(pytester, recorded):
         rows = document["traceEvents"]
         document["traceEvents"] = [row for row in rows if row.get("name") != "ProfilerStep#2"]
         document["pytest_kernelprof"]["no_gpu"] = None
-        document["pytest_kernelprof"]["canary_devices"] = [0]
+        document["pytest_kernelprof"]["canary_devices"] = [99]
 
     reseal(recorded, lose_steps)
     result = replay(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *ReplayError: recording *cannot be replayed: kernels: the canary kernel on GPU 0*"])
+    result.stdout.fnmatch_lines(
+        ["E *ReplayError: recording *cannot be replayed: kernels: the canary kernel on GPU 99*"]
+    )
 
 
 @pytest.mark.parametrize(
