@@ -1,16 +1,18 @@
 """Compares reading a large trace with named peers, alternating in one run, best of three.
 
-    python benchmarks/read.py [--megabytes 215] [--stacks] [--hta PYTHON] [--sizes 1 10 100 1000]
+    python benchmarks/read.py [--megabytes 215] [--stacks] [--hta PYTHON]
+    python benchmarks/read.py --sizes 1 10 100 1000 [--chart FILE.svg]
 
 Every measurement is a process of its own: the time of the read alone, and the peak memory of the
 process. ``--hta`` names the interpreter of an environment with HolisticTraceAnalysis, whose parser
 is then compared as well. ``--sizes`` reads traces of these sizes instead, to show that time and
-memory grow with the file and no faster.
+memory grow with the file and no faster; ``--chart`` draws what was seen.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import tempfile
@@ -69,13 +71,47 @@ def show(results: dict[str, tuple[float, float]], peer: str) -> None:
         )
 
 
-def show_growth(folder: Path, sizes: list[float]) -> None:
-    """Print how time and memory grow with the file."""
+def show_growth(folder: Path, sizes: list[float]) -> list[tuple[float, float, float]]:
+    """Print how time and memory grow with the file; return MB, seconds and MiB of each."""
+    found = []
     for size in sizes:
         path = folder / "t.json"
         events = write(path, size)
         seconds, memory = min(measure(sys.executable, _WAYS["ours, joined"], path) for _ in range(3))
-        print(f"{path.stat().st_size / 1e6:8.1f} MB {events:9} events {seconds:8.3f} s {memory:8.1f} MiB", flush=True)
+        megabytes = path.stat().st_size / 1e6
+        found.append((megabytes, seconds, memory))
+        print(f"{megabytes:8.1f} MB {events:9} events {seconds:8.3f} s {memory:8.1f} MiB", flush=True)
+    return found
+
+
+def chart(found: list[tuple[float, float, float]]) -> str:
+    """Return seconds and MiB over MB as an SVG picture, both axes logarithmic: a line of slope 1 is linear."""
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 300" font-family="sans-serif" font-size="12">',
+        '<rect width="640" height="300" fill="white"/>',
+    ]
+    for left, column, unit, name in ((60, 1, "s", "time"), (380, 2, "MiB", "peak memory of the process")):
+        low = math.floor(math.log10(min(row[column] for row in found)))
+        high = math.ceil(math.log10(max(row[column] for row in found)))
+        right = math.ceil(math.log10(max(row[0] for row in found)) - 0.1)
+
+        def place(x: float, y: float, *, left: int = left, low: int = low, high: int = high, right: int = right) -> str:
+            across, up = math.log10(x) / right, (math.log10(y) - low) / (high - low)
+            return f"{left + 220 * max(across, 0):.1f},{260 - 210 * up:.1f}"
+
+        parts.append(f'<text x="{left}" y="30" font-weight="bold">{name}</text>')
+        for power in range(low, high + 1):
+            start, end = place(1, 10**power), place(10**right, 10**power)
+            parts.append(f'<polyline points="{start} {end}" stroke="#ddd"/>')
+            x, y = start.split(",")
+            parts.append(f'<text x="{float(x) - 6}" y="{float(y) + 4}" text-anchor="end">{10**power:g} {unit}</text>')
+        for power in range(right + 1):
+            x, _ = place(10**power, 10**low).split(",")
+            parts.append(f'<text x="{x}" y="280" text-anchor="middle">{10**power:g} MB</text>')
+        points = [place(row[0], row[column]) for row in found]
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="#0a58ca" stroke-width="2"/>')
+        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="3" fill="#0a58ca"/>' for p in points]
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def main() -> None:
@@ -86,10 +122,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hta", metavar="PYTHON", help="interpreter that can import HolisticTraceAnalysis")
     parser.add_argument("--sizes", type=float, nargs="*", default=[], help="in MB: show the growth instead")
+    parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the growth")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.sizes:
-            show_growth(Path(folder), options.sizes)
+            found = show_growth(Path(folder), options.sizes)
+            if options.chart:
+                options.chart.write_text(chart(found))
             return
         plain, packed = Path(folder, "t.json"), Path(folder, "t.json.gz")
         events = write(plain, options.megabytes, stacks=options.stacks)

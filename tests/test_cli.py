@@ -6,9 +6,11 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from builders import launch, write
 
 from pytest_kernelprof.cli import main
 
@@ -98,6 +100,49 @@ def test_what_was_not_measured_is_null(capsys):
     assert any("no GPU event and no canary" in reason for reason in trace["incomplete"])
     assert [step["kernels"] for step in trace["steps"]] == [None, None, None]
     assert [step["complete"] for step in trace["steps"]] == [False] * 3
+
+
+def schema():
+    return json.loads(files("pytest_kernelprof").joinpath("schemas/summary-1.schema.json").read_text())
+
+
+@pytest.mark.parametrize("folder", ["traces_h200", "cases"])
+def test_what_is_printed_follows_the_schema_in_the_package(folder, capsys):
+    jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema (the test extra)")
+    validator = jsonschema.Draft202012Validator(schema())
+    validator.check_schema(schema())
+    paths = [str(path) for path in sorted((DATA.parent / folder).glob("*.json*"))]
+
+    main(["show", "--format", "json", *paths])
+
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["traces"]) >= 35
+    assert [error.message for error in validator.iter_errors(document)] == []
+
+
+def test_the_schema_admits_nothing_else(capsys):
+    jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema (the test extra)")
+    validator = jsonschema.Draft202012Validator(schema())
+    document = {"schema": "kernelprof/summary/1", "traces": [shown("misc_cat", capsys)]}
+    assert validator.is_valid(document)
+
+    for change in ({"kernels": -1}, {"kernels": "5"}, {"more": 1}):
+        wrong = json.loads(json.dumps(document))
+        wrong["traces"][0]["totals"].update(change)
+        assert not validator.is_valid(wrong), change
+    del document["traces"][0]["copies"]
+    assert not validator.is_valid(document)
+
+
+def test_what_has_no_time_has_no_sum_of_times(tmp_path, capsys):
+    rows = launch(1, 1)
+    del rows[1]["dur"]
+    assert main(["show", "--format", "json", str(write(tmp_path / "t.json", rows))]) == 0
+    (trace,) = json.loads(capsys.readouterr().out)["traces"]
+
+    assert trace["totals"]["kernels"] == 1
+    assert (trace["totals"]["gpu_time_ns"], trace["totals"]["gpu_busy_ns"]) == (None, None)
+    assert trace["kernels"][0]["gpu_time_ns"] is None
 
 
 def test_launches_outside_ops_have_an_empty_chain(capsys):
