@@ -21,7 +21,7 @@ import msgspec
 
 from .errors import ReplayError, TraceError
 from .load import content_of, trace_from
-from .load.columns import is_counted
+from .load.kinds import is_counted
 from .load.own import METADATA_KEY
 from .load.recording import Recording
 from .model import CLASSES, Trace

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import TraceError
 from ..units import MAX_TRACE_BYTES
 from .columns import Columns
+from .filling import Filler
 from .own import METADATA_KEY
 from .problems import BAD_METADATA, NOT_CLOSED, TRAILING_COMMA, Problems
 from .rows import CarefulDecoder, Row
@@ -49,7 +50,7 @@ class Document:
         """Make an empty one."""
         self.path = path
         self.problems = Problems()
-        self.columns = Columns(self.problems)
+        self.columns = Columns()
         self.metadata: dict[str, Any] = {}
         self.closed = True
         self.entries = 0
@@ -81,6 +82,7 @@ class _Reader:
         self.document = Document(path)
         self.window = Window(path, iter(pieces))
         self.careful = CarefulDecoder(path, self.document.problems)
+        self.filler = Filler(self.document.columns, self.document.problems)
         self.index = 0
         self.seen_rows = False
 
@@ -190,7 +192,7 @@ class _Reader:
         end, start = boundary
         from .fast_rows import integers, rows_of
 
-        self.document.columns.integers = integers
+        self.filler.integers = integers
         rows = rows_of(memoryview(self.window.content)[:end])
         if rows is None:
             return False
@@ -292,12 +294,12 @@ class _Reader:
 
     def _take_entries(self, entries: list[Any]) -> None:
         rows, numbers = self.careful.rows(entries, self.index)
-        self.document.columns.add(rows, numbers, self.careful.root)
+        self.filler.add(rows, numbers, self.careful.root)
         self.index += len(entries)
 
     def _take(self, rows: list[Row]) -> None:
         """Take rows of which each entry is one."""
-        self.document.columns.add(rows, range(self.index, self.index + len(rows)), self.careful.root)
+        self.filler.add(rows, range(self.index, self.index + len(rows)), self.careful.root)
         self.index += len(rows)
 
 
