@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import TraceError
 from ..events import NO_ID
@@ -66,24 +66,12 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class Row(Protocol):
-    """One entry of ``traceEvents``. ``ts`` and ``dur`` stay text, as bytes or a view of them.
+class Row:
+    """One entry of the list of events; `fast_rows` makes rows that look the same.
 
-    Near 1.7e15 us, Unix time, a float steps by 250 ns.
+    ``ts`` and ``dur`` stay text, as bytes or a view of them: near 1.7e15 us, Unix time, a float
+    steps by 250 ns.
     """
-
-    ph: str | None
-    cat: str | None
-    name: str | None
-    pid: int | str
-    tid: int | str
-    ts: Any
-    dur: Any
-    args: Any
-
-
-class CarefulRow:
-    """A `Row` made of a decoded JSON object."""
 
     __slots__ = ("args", "cat", "dur", "name", "ph", "pid", "tid", "ts")
 
@@ -202,13 +190,13 @@ class CarefulDecoder:
                 numbers.append(number)
         return rows, numbers
 
-    def _row(self, entry: Any, number: int) -> CarefulRow | None:
+    def _row(self, entry: Any, number: int) -> Row | None:
         place = f"{self.root}[{number}]"
         if not isinstance(entry, dict):
             self.problems.add(NOT_AN_EVENT, place)
             return None
         wrong: list[str] = []
-        row = CarefulRow(entry, wrong.append)
+        row = Row(entry, wrong.append)
         for field in wrong:
             self.problems.add(BAD_VALUE, f"{place}.{field}")
         if "cat" in wrong or "ph" in wrong:
