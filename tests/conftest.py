@@ -21,3 +21,13 @@ def needs_torch() -> None:
     """Skip where torch is not installed: the reader and the command line work without it."""
     if not HAS_TORCH:
         pytest.skip("torch is not installed")
+
+
+@pytest.fixture(params=["careful", "fast"])
+def reader(request, monkeypatch):
+    """Run a test with both ways in which sound pieces of a trace are decoded."""
+    import msgspec  # noqa: F401
+
+    from pytest_kernelprof.load import reading
+
+    monkeypatch.setattr(reading, "is_fast", lambda: request.param == "fast")

@@ -61,7 +61,8 @@ class Oracle:
         linked = None if launch["thread"] in self.op_threads else self._linked(launch, event)
         if linked is None:
             return names(around(self.ops, launch)), self._regions(launch, launch["thread"])
-        chain = [*around(self.ops, linked, apart_from=linked), linked]
+        outer = around(self.ops, linked, apart_from=linked)
+        chain = [*(op for op in outer if launch["start"] < op["end"]), linked]
         inner, outer = self._regions(launch, launch["thread"]), self._regions(linked, linked["thread"])
         return names(chain), None if inner is None or outer is None else list(dict.fromkeys([*outer, *inner]))
 

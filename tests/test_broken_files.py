@@ -23,14 +23,6 @@ MANY = 6000
 """Rows of a file that is read in several pieces."""
 
 
-@pytest.fixture(params=["careful", "fast"])
-def reader(request, monkeypatch):
-    """Both ways in which sound pieces are decoded."""
-    import msgspec  # noqa: F401
-
-    monkeypatch.setattr(reading, "is_fast", lambda: request.param == "fast")
-
-
 def many_rows(number=MANY):
     rows = []
     for position in range(number // 3):

@@ -75,7 +75,7 @@ class Columns:
     Attributes:
         ops: Operators.
         calls: Runtime and driver calls.
-        zero_bytes: Correlation ids of copies and sets of which the trace says: zero bytes.
+        zero_bytes: Correlation id and start of copies and sets of which the trace says: zero bytes.
         kernels: Kernels.
         memcpys: Copies.
         memsets: Memsets.
@@ -97,7 +97,7 @@ class Columns:
         """Make empty columns."""
         self.ops = CpuColumns()
         self.calls = CpuColumns()
-        self.zero_bytes: set[int] = set()
+        self.zero_bytes: set[tuple[int, int]] = set()
         self.kernels = GpuColumns[Shape]()
         self.memcpys = GpuColumns[Transfer]()
         self.memsets = GpuColumns[Fill]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import msgspec
 
@@ -11,24 +11,25 @@ from .numbers import split_integers
 from .rows import Row
 
 _NOTHING = msgspec.Raw(b"")
-_Triple = Union[tuple[int, ...], str, int, float, None]  # noqa: UP007 - msgspec evaluates annotations
+_Number = Union[int, float, str, None]  # noqa: UP007 - msgspec evaluates annotations
+_Triple = Union[tuple[int, ...], str, int, float, None]  # noqa: UP007
 
 
 class _Args(msgspec.Struct, frozen=True, gc=False):
-    external_id: Any = msgspec.field(default=NO_ID, name="External id")
-    early_external_id: Any = msgspec.field(default=NO_ID, name="external id")
-    correlation: Any = NO_ID
-    sequence_number: Any = msgspec.field(default=NO_ID, name="Sequence number")
-    device: Any = None
-    stream: Any = None
-    bytes: Any = None
-    size: Any = None
+    external_id: _Number = msgspec.field(default=NO_ID, name="External id")
+    early_external_id: _Number = msgspec.field(default=NO_ID, name="external id")
+    correlation: _Number = NO_ID
+    sequence_number: _Number = msgspec.field(default=NO_ID, name="Sequence number")
+    device: _Number = None
+    stream: _Number = None
+    bytes: _Number = None
+    size: _Number = None
     grid: _Triple = None
     block: _Triple = None
-    registers_per_thread: Any = msgspec.field(default=None, name="registers per thread")
-    shared_memory: Any = msgspec.field(default=None, name="shared memory")
-    achieved_occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
-    theoretical_occupancy: Any = msgspec.field(default=None, name="theoretical occupancy %")
+    registers_per_thread: _Number = msgspec.field(default=None, name="registers per thread")
+    shared_memory: _Number = msgspec.field(default=None, name="shared memory")
+    achieved_occupancy: _Number = msgspec.field(default=None, name="est. achieved occupancy %")
+    theoretical_occupancy: _Number = msgspec.field(default=None, name="theoretical occupancy %")
 
 
 _NO_ARGS = _Args()

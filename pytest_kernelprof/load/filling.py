@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..events import FOREVER, MISSING, NO_ID, Fill, Shape, Thread, Transfer
@@ -162,10 +162,14 @@ class Filler:
         placed = self._placed(batch, CALL)
         columns = self._columns
         args = self._add_cpu(columns.calls, placed)
-        columns.calls.ids.extend(self._ids([one.correlation for one in args], placed.batch, "correlation"))
+        ids = self._ids([one.correlation for one in args], placed.batch, "correlation")
+        columns.calls.ids.extend(ids)
         if any(call_kind(name) in MOVING for name in placed.unique):
-            nothing = [one for one in args if one.bytes in (0, "0") or one.size in (0, "0")]
-            columns.zero_bytes.update(value for one in nothing if (value := integer(one.correlation)) is not None)
+            columns.zero_bytes.update(
+                (number, start)
+                for one, number, start in zip(args, ids, placed.starts, strict=True)
+                if one.bytes in (0, "0") or one.size in (0, "0")
+            )
 
     def _add_cpu(self, columns: CpuColumns, placed: _Placed) -> list[Any]:
         args = [row.args for row in placed.batch]
@@ -329,7 +333,7 @@ class Filler:
         text = bytes(getattr(row, field))
         value = nanoseconds(text)
         if value is None and not is_missing(text):
-            self._problems.add(BAD_VALUE, self._where(row, field))
+            self._bad_value(row, field)
         return value
 
     def _interned(self, names: list[Any]) -> list[Any]:
@@ -351,13 +355,13 @@ class Filler:
             found = self._processes[process] = _Threads(process, self._columns.threads)
         return found
 
-    def _external_ids(self, batch: list[Row], args: list[Any]) -> Iterable[int]:
+    def _external_ids(self, batch: list[Row], args: list[Any]) -> Sequence[int]:
         ids = [one.external_id for one in args]
         if NO_ID in ids:
             ids = [one.early_external_id if one.external_id == NO_ID else one.external_id for one in args]
         return self._ids(ids, batch, "External id")
 
-    def _ids(self, values: list[Any], batch: list[Row], field: str) -> Iterable[int]:
+    def _ids(self, values: list[Any], batch: list[Row], field: str) -> Sequence[int]:
         try:
             return array("q", values)
         except (TypeError, OverflowError):
@@ -375,12 +379,12 @@ class Filler:
             return None
         found = read(value)
         if found is None:
-            self._problems.add(BAD_VALUE, self._where(row, f"args.{field}"))
+            self._bad_value(row, f"args.{field}")
         return found
 
-    def _where(self, row: Row, field: str) -> str:
-        number = next((n for n, one in zip(self._numbers, self._rows, strict=True) if one is row), "?")
-        return f"{self._root}[{number}].{field}"
+    def _bad_value(self, row: Row, field: str) -> None:
+        number = next(number for number, one in zip(self._numbers, self._rows, strict=True) if one is row)
+        self._problems.add(BAD_VALUE, f"{self._root}[{number}].{field}", position=number)
 
 
 def _size(value: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice, repeat, zip_longest
 from operator import add, lt
@@ -105,7 +105,7 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
         for row in _without_event(joined)
         if joined.kinds[row] is not CallKind.OTHER
         and row not in joined.own_calls
-        and not (joined.kinds[row] in MOVING and calls.correlation_ids[row] in columns.zero_bytes)
+        and not (joined.kinds[row] in MOVING and (calls.correlation_ids[row], calls.starts[row]) in columns.zero_bytes)
         and not captures.cover(row)
     }
     _fill_in_next_kernels(joined)
@@ -233,10 +233,13 @@ def _fill_in_next_kernels(joined: Joined) -> None:
     for stream in streams.values():
         stream.sort()
         unknown = blind or (bool(stream) and stream[0][0] == MISSING)
-        for (_, _, kind, row), after in zip_longest(stream, stream[1:]):
+        moments = Counter(one[:2] for one in stream)
+        for (*moment, kind, row), after in zip_longest(stream, stream[1:]):
             if kind == "memsets":
                 following = joined.gpu["kernels"].names[after[3]] if after and after[2] == "kernels" else None
-                memsets.details[row] = Fill(memsets.details[row].size_bytes, following, not unknown)
+                # Two events of one graph at the same moment: the trace does not tell which came first.
+                tied = moments[tuple(moment)] > 1
+                memsets.details[row] = Fill(memsets.details[row].size_bytes, following, not (unknown or tied))
 
 
 def _profilers_own_wait(columns: Columns, nested: Nest, windows: list[Span]) -> int | None:

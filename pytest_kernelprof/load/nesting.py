@@ -134,7 +134,9 @@ def _sorted_into(columns: CpuColumns, table: OpTable | CallTable, ids: array[int
     if not all(map(lt, starts, islice(starts, 1, None))):
         order = sorted(range(len(starts)), key=starts.__getitem__)
         if any(starts[row] == starts[following] for row, following in pairwise(order)):
-            # Two stable sorts need less memory than one by pairs.
+            # Stable sorts need less memory than one by tuples. Of ranges that are equal, the node of
+            # a backward graph is outside.
+            order.sort(key=lambda row: not columns.names[row].startswith(BACKWARD_NODE))
             order.sort(key=lambda row: -max(durations[row], 0))
             order.sort(key=starts.__getitem__)
 
@@ -289,9 +291,6 @@ class _Forward:
 
     def any(self) -> bool:
         """Return whether the thread ran any with a sequence number."""
-        outermost = {self._ops.names[row] for row in self._rows.numbers if self._ops.parents[row] == NO_ID}
-        if outermost <= self._backward_names:
-            return False  # Whatever else ran, ran inside nodes of a backward graph.
         return next(iter(self), None) is not None
 
     def start(self, number: int) -> int:
@@ -308,7 +307,7 @@ class _Forward:
         backward_until = -FOREVER
         for row, start in zip(self._rows.numbers, self._rows.starts, strict=True):
             if ops.names[row] in self._backward_names:
-                backward_until = max(backward_until, start + max(ops.durations[row], 0))
+                backward_until = max(backward_until, start + max(ops.durations[row], 1))
             elif start >= backward_until and ops.sequence_numbers[row] >= 0:
                 yield ops.sequence_numbers[row], start
 
@@ -330,7 +329,7 @@ class _Callers:
             return
         for rows in (thread.ops, thread.calls):
             for index, numbers in rows.between(self.moments):
-                callers = next(iter(self._candidates(self.moments[index]).values()), ())
+                callers = _each_once(next(iter(self._candidates(self.moments[index]).values()), ()))
                 if not thread.timeline.moments:
                     _assign(rows.table, numbers, callers)
                     continue
@@ -347,7 +346,7 @@ class _Callers:
             if callers is None:
                 table.untold_regions.add(row)
             else:
-                _add_regions(table, row, callers)
+                _add_regions(table, row, _each_once(callers))
 
     def _candidates(self, now_ns: int) -> dict[int, tuple[str, ...]]:
         """Return the threads with open regions."""
@@ -379,7 +378,11 @@ class _Callers:
 
 def _add_regions(table: OpTable | CallTable, row: int, callers: tuple[str, ...]) -> None:
     own = table.regions[row]
-    table.regions[row] = tuple(dict.fromkeys((*callers, *own))) if own else callers
+    table.regions[row] = _each_once((*callers, *own)) if own else callers
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def _by_start(ops: _Rows, calls: _Rows) -> Iterator[tuple[OpTable | CallTable, int]]:
@@ -414,7 +417,7 @@ def _link(result: Nest, columns: Columns, op_external_ids: Sequence[int], call_e
             continue
         result.linked_calls.add(row)
         calls.parents[row] = parent
-        calls.regions[row] = tuple(dict.fromkeys((*result.ops.regions[parent], *calls.regions[row])))
+        calls.regions[row] = _each_once((*result.ops.regions[parent], *calls.regions[row]))
         if parent in result.ops.untold_regions:
             calls.untold_regions.add(row)
 
@@ -426,7 +429,8 @@ def _wanted_ids(columns: Columns, calls: CallTable, blind: list[int], external_i
         of_events: dict[int, int] = {}
         gpu: tuple[Any, ...] = (columns.kernels, columns.memcpys, columns.memsets)
         for table in gpu:
-            of_events.update(zip(table.correlation_ids, table.external_ids, strict=True))
+            pairs = zip(table.correlation_ids, table.external_ids, strict=True)
+            of_events.update(pair for pair in pairs if NO_ID not in pair)
         for row in blind:
             external_id = of_events.get(calls.correlation_ids[row], NO_ID)
             if row not in wanted and external_id != NO_ID:

@@ -56,6 +56,8 @@ def exact_ns(texts: Sequence[Any], integers: Callable[[bytes], list[int]] = spli
             return None
     except ValueError:
         return None
+    if len(found) != number:
+        return None  # A text is empty.
     sane = max(found) < _LATEST and (not signed or min(found) > -_LATEST)
     return found if sane else None
 

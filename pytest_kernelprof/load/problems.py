@@ -36,18 +36,20 @@ class Problems:
     def __init__(self) -> None:
         """Start without any."""
         self._counts: dict[str, int] = {}
-        self._first: dict[str, str] = {}
+        self._first: dict[str, tuple[int, str]] = {}
 
-    def add(self, code: str, where: str, number: int = 1) -> None:
+    def add(self, code: str, where: str, number: int = 1, *, position: int = 0) -> None:
         """Count a problem.
 
         Args:
             code: One of the words above.
             where: Its place in the whole file: a JSON path, or a byte offset.
             number: How often it occurs there.
+            position: What orders the places: rows are not looked at in the order of the file.
         """
         self._counts[code] = self._counts.get(code, 0) + number
-        self._first.setdefault(code, where)
+        if code not in self._first or position < self._first[code][0]:
+            self._first[code] = (position, where)
 
     def count(self, code: str) -> int:
         """Return how often a problem occurred."""
@@ -58,6 +60,7 @@ class Problems:
         found = []
         for code, number in self._counts.items():
             noun, told = _WORDS[code]
-            place = f"at {self._first[code]}" if number == 1 else f"the first at {self._first[code]}"
+            _, where = self._first[code]
+            place = f"at {where}" if number == 1 else f"the first at {where}"
             found.append(TraceWarning(code, f"{counted(number, noun)} ({place}): {told}"))
         return found

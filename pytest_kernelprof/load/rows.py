@@ -45,6 +45,9 @@ class Args:
 
     def __init__(self, args: dict[str, Any]) -> None:
         """Take the arguments that matter from those of a row."""
+        if any(type(value) is bool for value in args.values()):
+            # Python takes True for 1; here it is a value of the wrong kind.
+            args = {key: str(value) if isinstance(value, bool) else value for key, value in args.items()}
         get = args.get
         self.external_id = get("External id", NO_ID)
         self.early_external_id = get("external id", NO_ID)  # Its spelling before 1.12, in some rows.
@@ -193,14 +196,14 @@ class CarefulDecoder:
     def _row(self, entry: Any, number: int) -> Row | None:
         place = f"{self.root}[{number}]"
         if not isinstance(entry, dict):
-            self.problems.add(NOT_AN_EVENT, place)
+            self.problems.add(NOT_AN_EVENT, place, position=number)
             return None
         wrong: list[str] = []
         row = Row(entry, wrong.append)
         for field in wrong:
-            self.problems.add(BAD_VALUE, f"{place}.{field}")
+            self.problems.add(BAD_VALUE, f"{place}.{field}", position=number)
         if "cat" in wrong or "ph" in wrong:
-            self.problems.add(UNIDENTIFIED, place)
+            self.problems.add(UNIDENTIFIED, place, position=number)
             return None
         return row
 

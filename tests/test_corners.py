@@ -1,0 +1,183 @@
+"""Corners of the rules in which a reader can be right for a thousand traces and wrong for the next."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from builders import MAIN, annotation, call, kernel, launch, memset, op, row, step
+
+from pytest_kernelprof.load import trace_from
+from pytest_kernelprof.load.nesting import BACKWARD_NODE
+from pytest_kernelprof.load.numbers import exact_ns
+
+WORKER = 200
+
+
+@pytest.fixture(autouse=True)
+def _both(reader):
+    """Every corner with both readers."""
+
+
+def trace_of(*rows):
+    flat = [one for part in rows for one in (part if isinstance(part, list) else [part])]
+    return trace_from(json.dumps({"traceEvents": flat}).encode(), "t.json")
+
+
+def without(field, one):
+    return {key: value for key, value in one.items() if key != field}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        without("dur", annotation("region", 5, 1)),
+        without("dur", step(1, 5, 1)),
+        without("ts", memset(9, 7)),
+        without("dur", row("Trace", "PyTorch Profiler (0)", 0, 9)),
+        without("dur", op("aten::relu", 3, 1)),
+        without("dur", kernel(9, 8)),
+    ],
+    ids=lambda one: one["name"],
+)
+def test_the_only_row_of_its_kind_may_lack_a_time(odd):
+    trace = trace_of(launch(1, 1), odd)
+
+    assert len(trace.totals.kernels.seen) in (1, 2)
+
+
+def test_many_times_at_once_are_none_if_one_is_missing():
+    assert exact_ns([b""]) is None
+    assert exact_ns([b"1.000", b""]) is None
+    assert exact_ns([]) == []
+    assert exact_ns([b"1.000", b"-0.500", b"12.345"]) == [1000, -500, 12345]
+    assert exact_ns([b"7", b"-2"]) == [7000, -2000]
+    assert exact_ns([b"7", b"2.5"]) is None
+
+
+def test_one_zero_byte_copy_excuses_no_other():
+    copies = [call("cudaMemcpyAsync", 10, 0, bytes=0), call("cudaMemcpyAsync", 20, 0), call("cudaMemcpyAsync", 30, 0)]
+    for one in copies:
+        del one["args"]["correlation"]
+    trace = trace_of(launch(1, 1), copies)
+
+    assert trace.totals.memcpys.why_not_measured.startswith("2 calls without a GPU event")
+
+
+def graph_on_a_thread_without_ops(**of_last):
+    return trace_of(
+        op("aten::mm", 0, 50, external_id=5),
+        call("cudaGraphLaunch", 10, 3, tid=WORKER),
+        kernel(20, 3, **{"External id": 5}),
+        kernel(25, 3, **of_last),
+    )
+
+
+def test_the_op_of_a_graph_is_told_by_any_of_its_kernels():
+    for of_last in ({}, {"External id": 5}):
+        kernels = graph_on_a_thread_without_ops(**of_last).totals.kernels
+        assert [[one.name for one in event.chain] for event in kernels] == [["aten::mm"], ["aten::mm"]]
+
+
+def test_a_call_without_a_correlation_is_linked_to_nothing():
+    sync = call("cudaStreamSynchronize", 10, 0, tid=WORKER)
+    stray = kernel(90, 0, **{"External id": 5})
+    del sync["args"]["correlation"], stray["args"]["correlation"]
+    trace = trace_of(op("aten::mm", 0, 50, external_id=5), launch(1, 1), sync, stray)
+
+    assert trace.totals.host_syncs.seen[0].chain == ()
+
+
+def node(ts, dur, number=1, tid=WORKER):
+    return op(f"{BACKWARD_NODE}: MulBackward0", ts, dur, tid=tid, **{"Sequence number": number})
+
+
+def test_regions_of_the_caller_stand_once():
+    trace = trace_of(
+        annotation("train", 0, 100), annotation("train", 1, 90), node(10, 20), launch(12, 1, tid=WORKER), launch(40, 2)
+    )
+    backward, forward = trace.totals.kernels
+
+    assert backward.regions == ("train",)
+    assert forward.regions == ("train", "train")
+
+
+def test_a_thread_that_ran_forward_ops_too_belongs_to_itself():
+    trace = trace_of(
+        annotation("other", 0, 100),
+        node(0, 10),
+        op("aten::mm", 5, 95, tid=WORKER),
+        op("aten::add", 20, 10, tid=WORKER, **{"Sequence number": 4}),
+        launch(22, 1, tid=WORKER),
+    )
+
+    assert trace.totals.kernels[0].regions == ()
+
+
+@pytest.mark.parametrize("length", [0, 20])
+def test_an_op_that_is_equal_to_its_node_is_inside_it(length):
+    inner = op("aten::mul", 10, length, tid=WORKER, **{"Sequence number": 1})
+    trace = trace_of(annotation("train", 0, 100), inner, node(10, length), launch(10, 1, tid=WORKER))
+    (event,) = trace.totals.kernels
+
+    assert [one.name for one in event.chain] == [f"{BACKWARD_NODE}: MulBackward0", "aten::mul"]
+    assert event.regions == ("train",)
+
+
+def test_true_is_no_correlation_id():
+    wrong = call("cudaLaunchKernel", 30, 9)
+    wrong["args"]["correlation"] = True
+    trace = trace_of(launch(1, 1), wrong)
+
+    assert "1 call without a GPU event" in trace.totals.kernels.why_not_measured
+    assert [one.message for one in trace.warnings if one.code == "bad_value"] == [
+        "1 value (at $.traceEvents[2].args.correlation): unreadable, taken as missing"
+    ]
+
+
+def test_the_first_strange_value_is_the_first_in_the_file():
+    early, late = op("aten::relu", 1, 1), launch(2, 1)
+    early["dur"], late[1]["args"]["stream"] = "soon", "x"
+    for rows in ([early, *late], [*late, early]):
+        (warning,) = [one for one in trace_of(rows).warnings if one.code == "bad_value"]
+        assert warning.message.startswith(f"2 values (the first at $.traceEvents[{0 if rows[0] is early else 1}].")
+
+
+def test_steps_that_are_operators_are_read_once():
+    old = op("ProfilerStep#1", 0, 10)
+    old["dur"] = "soon"
+    trace = trace_of(old, op("ProfilerStep#2", 10, 10), op("aten::relu", 11, 2), launch(12, 1))
+
+    assert [one.name for one in trace.steps] == ["ProfilerStep#1", "ProfilerStep#2"]
+    assert [one.message[:7] for one in trace.warnings if one.code == "bad_value"] == ["1 value"]
+    assert "ProfilerStep#1" not in trace.totals.ops._vocabulary.unplaced_ops
+    assert len(trace.totals.kernels.launched_by("*")) == 1
+
+
+def test_what_follows_a_memset_at_the_same_moment_is_unknown():
+    trace = trace_of(call("cudaGraphLaunch", 1, 3), memset(10, 3), kernel(10, 3), kernel(12, 3))
+
+    assert trace.totals.memsets[0].next_known is False
+    assert trace_of(call("cudaGraphLaunch", 1, 3), memset(10, 3), kernel(12, 3)).totals.memsets[0].next_known is True
+
+
+def test_threads_by_number_and_by_name_are_apart():
+    trace = trace_of(
+        op("aten::mm", 0, 50, tid=MAIN),
+        op("aten::add", 0, 50, tid=str(MAIN)),
+        launch(10, 1),
+        launch(11, 2, tid=str(MAIN)),
+    )
+
+    assert [event.chain[0].name for event in trace.totals.kernels] == ["aten::mm", "aten::add"]
+
+
+def test_more_threads_than_a_pass_each_is_worth():
+    rows = [
+        part
+        for number in range(40)
+        for part in (op(f"aten::op{number}", number, 100, tid=number), *launch(number + 50, number, tid=number))
+    ]
+    trace = trace_of(rows)
+
+    assert [event.chain[0].name for event in trace.totals.kernels] == [f"aten::op{number}" for number in range(40)]
