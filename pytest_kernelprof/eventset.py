@@ -27,7 +27,7 @@ class Vocabulary(NamedTuple):
         ops: Names of ops.
         regions: Names of regions.
         streams: Stream ids.
-        unplaced_ops: Ops of which some lack a start or an end: what they enclose is unknown.
+        unplaced_ops: Ops of which some lack a start or an end: what they enclose is unknown; an empty name is any.
         unplaced_regions: Regions of which some do.
     """
 
@@ -371,9 +371,13 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             (selection.launched_by, vocabulary.unplaced_ops),
             (selection.region, vocabulary.unplaced_regions),
         ):
-            names = [name for name in sorted(unplaced) if pattern is not None and glob(pattern, name)]
+            names = [name for name in sorted(unplaced) if pattern is not None and (not name or glob(pattern, name))]
             if names:
-                yield f"the trace does not tell when {names[0]} began or ended"
+                yield (
+                    f"the trace does not tell when {names[0]} began or ended"
+                    if names[0]
+                    else "the trace does not tell the name or the thread of every range"
+                )
 
     def narrowed(self, judge: Callable[[T_co], bool | None], words: str) -> EventSet[T_co]:
         """Return the events that *judge* takes; its ``None`` says that the trace does not tell."""

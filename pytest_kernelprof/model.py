@@ -153,6 +153,7 @@ class Trace(NamedTuple):
         outside_steps: Launches outside every step.
         orphans: GPU events without their launch.
         region_counts: How often each region was opened, in order of appearance.
+        unplaced_regions: Regions of which some lack a start, an end or a thread; an empty name is any.
         incomplete: What the recording lost, class by class.
         warnings: What else is worth knowing.
         no_gpu: In a recording of this plugin: why it watched no GPU, ``None`` if it did.
@@ -165,6 +166,7 @@ class Trace(NamedTuple):
     outside_steps: LaunchSet
     orphans: Orphans
     region_counts: dict[str, int]
+    unplaced_regions: frozenset[str] = frozenset()
     incomplete: tuple[str, ...] = ()
     warnings: tuple[TraceWarning, ...] = ()
     no_gpu: str | None = None

@@ -141,6 +141,29 @@ def test_a_key_may_be_escaped():
     assert len(trace_from(content, "t.json").totals.kernels) == 1
 
 
+def test_a_lost_quote_ends_in_an_error_and_not_in_a_loop(tmp_path, reader):
+    content = content_of(many_rows())
+    path = tmp_path / "t.json"
+    for broken in (
+        content.replace(b'aten::relu"', b"aten::relu", 1),
+        b'{"traceEvents": [{"name": "' + b"a" * 300_000,
+        content[:-2].replace(b"}", b"{"),
+    ):
+        path.write_bytes(broken)
+        assert " at byte " in refusal(path)
+
+
+@pytest.mark.parametrize("hole", [b"\0" * 512, b"\xff" * 512], ids=["zeros", "ones"])
+def test_a_block_that_the_disk_lost_is_refused(tmp_path, reader, hole):
+    content = content_of(many_rows())
+    begin = content.index(b"aten::relu", len(content) // 2) + 4
+    end = content.index(b"aten::relu", begin + 400) + 2
+    path = tmp_path / "t.json"
+    path.write_bytes(content[:begin] + hole + content[end:])
+
+    assert f"no text at byte {begin}: a part of the file was lost" in refusal(path)
+
+
 # Mended, and told
 
 
@@ -201,7 +224,7 @@ def test_rows_that_do_not_say_what_they_are_spoil_every_class(reader):
 
     assert "unidentified_row" in codes(trace)
     for name in ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops"):
-        assert "1 row of the file do not say" in getattr(trace.totals, name).why_not_measured
+        assert "1 row of the file without a readable category" in getattr(trace.totals, name).why_not_measured
 
 
 def test_a_byte_order_mark_is_skipped():
@@ -236,7 +259,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path):
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
 
-    assert "a pipe, which cannot be read twice" in refusal(pipe)
+    assert "a pipe; save it to a file first" in refusal(pipe)
 
 
 def test_other_things_that_are_no_files(tmp_path):

@@ -187,7 +187,8 @@ def test_a_corrupt_gzip_file_is_refused(capsys):
 
     shown = capsys.readouterr()
     assert (
-        shown.err == f"kernelprof: {path}: gzip stream corrupt: incorrect data check; record or copy the trace again\n"
+        shown.err
+        == f"kernelprof: {path}: gzip stream corrupt before byte 702: incorrect data check; record or copy the trace again\n"
     )
     with pytest.raises(TraceError):
         load_trace(path)

@@ -181,3 +181,149 @@ def test_more_threads_than_a_pass_each_is_worth():
     trace = trace_of(rows)
 
     assert [event.chain[0].name for event in trace.totals.kernels] == [f"aten::op{number}" for number in range(40)]
+
+
+EVERY = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
+
+
+def not_measured(trace):
+    return {name for name in EVERY if getattr(trace.totals, name).why_not_measured}
+
+
+@pytest.mark.parametrize("phase", ["x", "", "XX", "Y", "i", "B", None])
+def test_a_row_that_is_counted_and_garbled_does_not_vanish(phase):
+    for garbled, spoiled in (
+        (call("cudaStreamSynchronize", 50, 9), {"host_syncs"}),
+        (op("aten::add", 50, 5), {"ops"}),
+        (kernel(60, 3), {"kernels"}),
+        (annotation("region", 50, 5), set()),
+        (step(2, 50, 5), set(EVERY)),
+    ):
+        rows = [op("aten::mm", 0, 9), *launch(1, 1), {**garbled, "ph": phase}]
+        trace = trace_of(rows)
+        assert spoiled <= not_measured(trace), garbled["name"]
+        if garbled["name"] == "region":
+            assert "region" in trace.unplaced_regions
+
+
+@pytest.mark.parametrize("category", ["", None])
+def test_a_row_without_a_category_may_be_anything(category):
+    trace = trace_of(op("aten::mm", 0, 9), launch(1, 1), {**op("aten::add", 20, 5), "cat": category})
+
+    assert not_measured(trace) == set(EVERY)
+    assert [one.message for one in trace.warnings] == [
+        "1 row (at $.traceEvents[3]): without a readable category or phase: what it was is unknown"
+    ]
+
+
+def test_rows_of_other_tools_are_left_alone():
+    trace = trace_of(
+        op("aten::mm", 0, 9),
+        launch(1, 1),
+        row("FEE", "f (x.py:1)", 0, 9),
+        {"ph": "M", "name": "process_name", "pid": 1},
+    )
+
+    assert not_measured(trace) == set()
+    assert trace.warnings == ()
+
+
+@pytest.mark.parametrize("correlation", ["abc", None, "", [1], 1.5, 1e30])
+def test_an_event_without_an_id_did_not_leak(correlation):
+    rows = [step(1, 0, 100), call("cudaGraphLaunch", 1, 1), kernel(10, 1), kernel(20, 1), kernel(30, 1)]
+    rows[2]["args"]["correlation"] = correlation
+    trace = trace_of(rows)
+
+    assert len(trace.orphans.late) == 1
+    assert "launches are missing" in trace.steps[0].kernels.why_not_measured
+
+
+def test_a_graph_without_events_may_have_held_copies():
+    trace = trace_of(step(1, 0, 100), call("cudaGraphLaunch", 1, 1), step(2, 100, 100), launch(101, 2))
+
+    assert not_measured(trace) == {"kernels", "memcpys", "memsets"}
+    assert trace.steps[1].complete
+
+
+@pytest.mark.parametrize("thread", [[1], None, {}, "gone"])
+def test_a_range_on_an_unknown_thread_makes_narrowed_counts_unknown(thread):
+    region, inner = annotation("attn", 100, 50), op("aten::mm", 100, 50)
+    for one in (region, inner):
+        if thread == "gone":
+            del one["tid"]
+        else:
+            one["tid"] = thread
+    trace = trace_of(annotation("attn", 0, 50), op("aten::mm", 0, 50), region, inner, launch(10, 1), launch(110, 2))
+
+    assert len(trace.totals.kernels) == 2
+    assert len(trace.totals.ops) == 2
+    for narrowed in (
+        trace.totals.kernels.in_region("attn"),
+        trace.totals.kernels.launched_by("aten::mm"),
+    ):
+        assert "does not tell the name or the thread" in narrowed.why_not_measured
+
+
+def test_a_range_without_a_name_may_be_the_region_that_is_asked_for():
+    trace = trace_of(
+        op("aten::mm", 0, 9), launch(1, 1), {**annotation("attn", 0, 50), "name": 5}, annotation("x", 0, 9)
+    )
+
+    assert not_measured(trace) == set(EVERY)  # It may have been a step, too.
+
+
+def test_a_call_at_the_time_zero_without_a_length_has_lost_its_time():
+    trace = trace_of(op("aten::mm", 10, 9), launch(11, 1), call("cudaStreamSynchronize", 0, 9, dur=0))
+
+    assert "host_syncs" in not_measured(trace)
+
+
+@pytest.mark.parametrize("half", ["cudaStreamBeginCapture", "cudaStreamEndCapture"])
+def test_half_a_capture_excuses_no_launch(half):
+    trace = trace_of(call("cudaLaunchKernel", 5, 7), call(half, 3 if "Begin" in half else 9, 8), launch(20, 1))
+
+    assert "kernels" in not_measured(trace)
+
+
+def test_the_older_names_of_calls_on_xpu():
+    def xpu(name, ts, correlation):
+        return {**call(name, ts, correlation), "cat": "xpu_runtime"}
+
+    trace = trace_of(
+        step(1, 0, 100),
+        [xpu("piEnqueueKernelLaunch", 1, 1), kernel(10, 1), xpu("piQueueFinish", 20, 2)],
+        step(2, 100, 100),
+        xpu("piextEnqueueCooperativeKernelLaunch", 101, 3),
+    )
+
+    assert [len(one.host_syncs) for one in trace.steps] == [1, 0]
+    assert [one.complete for one in trace.steps] == [True, False]
+    assert trace.environment.vendor == "intel"
+
+
+@pytest.mark.parametrize("category", ["cuda_event", "collective_comm", "cuda_sync"])
+def test_rows_that_describe_what_others_count_spoil_nothing(category):
+    extra = row(category, "Event", 5, 1, correlation=1, stream=7, device=0)
+
+    assert not_measured(trace_of(op("aten::mm", 0, 9), launch(1, 1), extra)) == set()
+
+
+def test_an_op_without_an_end_may_hold_the_last_synchronisation():
+    rows = [op("aten::mm", 0, 9), *launch(1, 1), call("cudaDeviceSynchronize", 50, 2)]
+    assert len(trace_of(rows).totals.host_syncs) == 0
+
+    rows[0]["dur"] = "soon"
+    assert "an op that never ended" in trace_of(rows).totals.host_syncs.why_not_measured
+
+
+def test_a_region_without_an_end_has_no_number_of_kernels():
+    from pytest_kernelprof.report.summary import trace_summary
+
+    trace = trace_of(
+        op("aten::mm", 0, 9), launch(1, 1), annotation("whole", 0, 50), without("dur", annotation("cut", 0, 1))
+    )
+
+    assert trace_summary(trace)["regions"] == [
+        {"name": "whole", "count": 1, "kernels": 1},
+        {"name": "cut", "count": 1, "kernels": None},
+    ]

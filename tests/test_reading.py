@@ -108,7 +108,7 @@ PACKED = gzip.compress(json.dumps({"traceEvents": launch(1, 1)}).encode(), mtime
         (b'{"traceEvents": [{"ph": "X"', "JSON truncated at byte 27 of 27"),
         (b'{"traceEvents": [}', "JSON malformed: expected ], at byte 17"),
         (b'{"traceEvents": [{"ph": "X"} {"ph": "X"}]}', "JSON malformed: expecting ',' delimiter at byte 29"),
-        (b'{"events": []}', "no `traceEvents`: no trace of torch.profiler"),
+        (b'{"events": []}', "no `traceEvents` beside its other entries: no trace of torch.profiler"),
         (b'{"traceEvents": 3}', "`traceEvents` is no list: .*, at byte 16"),
         (b'{"traceEvents": [], "traceEvents": []}', "a second `traceEvents`"),
         (b'{"traceEvents": []} {}', "JSON goes on after its end, at byte 20"),

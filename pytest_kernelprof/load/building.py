@@ -87,6 +87,7 @@ def build(document: Document) -> Trace:
         outside_steps=make.step("(outside steps)", groups.outside(), None).launches,
         orphans=joined.orphans,
         region_counts=dict(Counter(everything.regions)),
+        unplaced_regions=make.unplaced_regions,
         incomplete=summary(totals, steps),
         warnings=(*warnings, *document.problems.warnings(), *_warnings(joined, totals)),
         no_gpu=recording.no_gpu if recording else None,
@@ -236,6 +237,7 @@ class _StepMaker:
         self.joined = joined
         self.windows = windows
         self.recording_end_ns = columns.recording_end_ns
+        self.unplaced_regions = frozenset(columns.unplaced_regions | _strayed(columns))
         self.home = {window.thread for window in windows}
         self.nothing = unobserved(document, joined, recording)
         self.of_file = incomplete(document, joined, recording)
@@ -246,8 +248,8 @@ class _StepMaker:
             frozenset(names[row] for row in range(len(names)) if row not in own) if own else frozenset(names),
             frozenset(span.name for span in columns.annotations if not span.name.startswith(ANNOTATION_PREFIX)),
             frozenset(streams),
-            frozenset(columns.unplaced_ops),
-            frozenset(columns.unplaced_regions),
+            frozenset(columns.unplaced_ops | _strayed(columns)),
+            self.unplaced_regions,
         )
 
     def step(self, name: str, group: _Group, index: int | None) -> Step:
@@ -257,6 +259,8 @@ class _StepMaker:
         unwatched = blind_threads(calls.all, self.nested, self.joined, self.home)
         if index is not None and self.windows:
             reasons.append(step_reasons(self.windows[index], self.recording_end_ns))
+        elif self.joined.last_wait_untold:
+            reasons.append({"host_syncs": ["an op that never ended may hold the profiler's own synchronisation"]})
 
         def options(noun: str, class_name: str) -> dict[str, Any]:
             unknown = unknown_of(class_name, self.nothing, reasons, unwatched, calls.all, self.joined)
@@ -280,6 +284,12 @@ class _StepMaker:
             ops=EventSet(Views(Op, self.nested.ops, group.ops), **options("op", "ops")),
             regions=group.regions,
         )
+
+
+def _strayed(columns: Columns) -> set[str]:
+    """Return the name that stands for any, if some rows do not say their thread and others do."""
+    told = {NO_ID in thread for thread in columns.threads}
+    return {""} if len(told) > 1 else set()
 
 
 def _streams(streams: list[int | None], rows: Rows) -> set[int]:

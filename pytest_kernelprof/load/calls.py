@@ -31,23 +31,29 @@ _LAUNCHES = re.compile(
     r"|cuLaunch(?:Cooperative)?Kernel(?:Ex|MultiDevice)?|cuLaunch(?:Grid(?:Async)?)?"
     r"|hip(?:Ext|Hcc)?(?:Module)?Launch(?:Cooperative)?(?:MultiKernel|Kernel)(?:ExC|Ex|MultiDevice)?"
     r"|hipExtLaunchMultiKernelMultiDevice|hipDrvLaunchKernelEx|hipLaunchByPtr"
-    r"|urEnqueue(?:Cooperative)?KernelLaunch\w*)" + _SUFFIX
+    r"|urEnqueue(?:Cooperative)?KernelLaunch\w*|pi(?:ext)?Enqueue(?:Cooperative)?KernelLaunch\w*)" + _SUFFIX
 )
 _GRAPH_LAUNCHES = re.compile(
     r"(?:cuda|cu|hip)GraphLaunch" + _SUFFIX + r"|urEnqueueGraphExp$|urCommandBufferEnqueueExp$"
 )
-_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy\w*$|urEnqueue(?:USMMemcpy|MemBuffer(?:Copy|Read|Write))\w*$")
-_SETS = re.compile(r"(?:cuda|cu|hip)Memset\w*$|urEnqueue(?:USMFill|MemBufferFill)\w*$")
+_COPIES = re.compile(
+    r"(?:cuda|cu|hip)Memcpy\w*$|urEnqueue(?:USMMemcpy|MemBuffer(?:Copy|Read|Write))\w*$"
+    r"|pi(?:ext)?(?:USM)?Enqueue(?:Memcpy|MemBuffer(?:Copy|Read|Write))\w*$"
+)
+_SETS = re.compile(
+    r"(?:cuda|cu|hip)Memset\w*$|urEnqueue(?:USMFill|MemBufferFill)\w*$"
+    r"|pi(?:ext)?(?:USM)?Enqueue(?:Fill|Memset|MemBufferFill)\w*$"
+)
 _WAITS = re.compile(
     r"(?:cuda|hip)(?:Stream|Device|Event|Thread)Synchronize"
     + _SUFFIX
     + r"|cu(?:Stream|Ctx|Event)Synchronize"
     + _SUFFIX
-    + r"|urQueueFinish$|urEventWait$"
+    + r"|urQueueFinish$|urEventWait$|piQueueFinish$|piEventsWait$"
 )
 _BLOCKING_COPY = re.compile(r"(?:cuda|cu|hip)Memcpy(?!\w*Async)\w*$")
 _CAPTURE = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture\w*$")
-_XPU_COPY = re.compile(r"urEnqueue(?:USMMemcpy|MemBuffer)")
+_XPU_COPY = re.compile(r"urEnqueue(?:USMMemcpy|MemBuffer)|pi(?:ext)?(?:USM)?Enqueue(?:Memcpy|MemBuffer)")
 _PROFILER_WAITS = ("cudaDeviceSynchronize", "hipDeviceSynchronize")
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _API_CLASSES = ("launches", "host_syncs")
 _LOST_KINDS = {
     "kernels": LAUNCHES,
-    "memcpys": (CallKind.COPY,),
-    "memsets": (CallKind.SET,),
+    # A graph may hold copies and Memsets too.
+    "memcpys": (CallKind.COPY, CallKind.GRAPH_LAUNCH),
+    "memsets": (CallKind.SET, CallKind.GRAPH_LAUNCH),
 }
 _DELIVERY = (
     "look at: GPU profiling inside WSL or a container, permission to read GPU counters, "
@@ -71,7 +72,7 @@ def incomplete(document: Document, joined: Joined, recording: Recording | None) 
     if not document.closed:
         _add(reasons, CLASSES, "the file ends inside the list of events: what stood behind is missing")
     if unidentified := document.problems.count(UNIDENTIFIED):
-        _add(reasons, CLASSES, f"{counted(unidentified, 'row')} of the file do not say what they are")
+        _add(reasons, CLASSES, f"{counted(unidentified, 'row')} of the file without a readable category or phase")
     if columns.bad_steps:
         told = f"{counted(columns.bad_steps, 'row')} of steps cannot be read: what belongs to them is unknown"
         _add(reasons, CLASSES, told)

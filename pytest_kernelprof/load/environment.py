@@ -47,7 +47,7 @@ def _vendor(document: Document, names: tuple[str, ...]) -> str | None:
     if known.get("cuda_runtime_version") is not None or any("NVIDIA" in name for name in names):
         return "nvidia"
     calls = set(document.columns.calls.names)
-    for vendor, prefixes in (("amd", ("hip",)), ("nvidia", ("cuda", "cu")), ("intel", ("ur", "ze"))):
+    for vendor, prefixes in (("amd", ("hip",)), ("nvidia", ("cuda", "cu")), ("intel", ("ur", "pi", "ze"))):
         if any(name.startswith(prefixes) for name in calls):
             return vendor
     return None

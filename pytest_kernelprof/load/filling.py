@@ -18,6 +18,7 @@ from .kinds import (
     MEMCPY,
     MEMSET,
     OP,
+    PHASES,
     TRACE,
     UNKNOWN,
     is_accelerator,
@@ -25,7 +26,7 @@ from .kinds import (
     kind_of,
 )
 from .numbers import exact_ns, integer, is_missing, nanoseconds, number, split_integers, triple
-from .problems import BAD_VALUE, Problems
+from .problems import BAD_VALUE, UNIDENTIFIED, Problems
 from .rows import Row
 
 _LEGACY_CPU, _LEGACY_GPU = "CPU functions", "CUDA functions"
@@ -136,10 +137,8 @@ class Filler:
                 continue
             complete = [row for row in batch if row.ph == "X"]
             if len(complete) < len(batch):
-                # Durations may also be written as pairs of begin and end; torch.profiler never did.
                 for row in batch:
-                    if row.ph in ("B", "E", None):
-                        self._add_unreadable(kind, row)
+                    self._add_other_phase(kind, row)
             if complete:
                 self._adders[kind](complete)
         self._rows = ()
@@ -290,6 +289,22 @@ class Filler:
                 self._columns.legacy = True
             elif _looks_like_device_work(row):
                 self._columns.unknown_device_rows.add(row.cat or "(none)")
+            elif not row.cat and row.pid != _LEGACY_CPU:
+                self._add_unidentified(row)
+
+    def _add_other_phase(self, kind: str, row: Row) -> None:
+        """Take a row that has no duration of its own: a name, an arrow, an instant; or something garbled."""
+        if row.ph == "X":
+            return
+        if kind is not UNKNOWN:
+            # torch.profiler writes what is counted as complete events and never as pairs of begin and end.
+            self._add_unreadable(kind, row)
+        elif row.ph is None or row.ph not in PHASES:
+            self._add_unidentified(row)
+
+    def _add_unidentified(self, row: Row) -> None:
+        number = self._number_of(row)
+        self._problems.add(UNIDENTIFIED, f"{self._root}[{number}]", position=number)
 
     def _add_unreadable(self, kind: str, row: Row) -> None:
         """Remember that something was there: a row that is dropped silently would make a count too small."""
@@ -299,8 +314,9 @@ class Filler:
             correlation_id = integer(row.args.correlation)
             if kind is CALL and correlation_id is not None:
                 columns.bad_call_ids.add(correlation_id)
-        elif kind in (OP, ANNOTATION) and is_step(name):
-            columns.bad_steps += 1
+        elif (kind in (OP, ANNOTATION) and is_step(name)) or (kind is ANNOTATION and not name):
+            columns.bad_steps += 1  # Without a name it may have been one.
+            columns.unplaced_regions.update(() if name else ("",))
         elif kind is OP:
             columns.bad_ops += 1
             columns.unplaced_ops.add(name)
@@ -315,12 +331,15 @@ class Filler:
         names = self._interned([row.name for row in batch])
         unique = set(names)
         starts, durations = self._exact([row.ts for row in batch]), self._exact([row.dur for row in batch])
-        if starts and durations and min(durations) >= 0 and None not in unique and "" not in unique:
+        sound = starts and durations and min(durations) >= 0 and 0 not in starts
+        if sound and starts and durations and None not in unique and "" not in unique:
             return _Placed(batch, names, unique, starts, durations)
         placed = _Placed([], [], set(), [], [])
         for row in batch:
             start, duration = self._ns(row, "ts"), self._ns(row, "dur")
-            if start is None or not row.name:
+            # A start and a length of 0 are what Kineto writes where it lost both.
+            lost = start is None or (start == 0 and duration == 0)
+            if lost or start is None or not row.name:
                 self._add_unreadable(kind, row)
                 continue
             placed.add(row, self._names[row.name], start, MISSING if duration is None or duration < 0 else duration)
@@ -383,8 +402,11 @@ class Filler:
         return found
 
     def _bad_value(self, row: Row, field: str) -> None:
-        number = next(number for number, one in zip(self._numbers, self._rows, strict=True) if one is row)
+        number = self._number_of(row)
         self._problems.add(BAD_VALUE, f"{self._root}[{number}].{field}", position=number)
+
+    def _number_of(self, row: Row) -> int:
+        return next(number for number, one in zip(self._numbers, self._rows, strict=True) if one is row)
 
 
 def _size(value: Any) -> int | None:

@@ -50,6 +50,7 @@ class Joined:
         canary_devices: GPUs whose canary arrived.
         canary_called: The call that launched a canary is in the recording.
         conditional: A graph with conditional nodes was made.
+        last_wait_untold: Whether the last synchronisation is the profiler's own, the trace does not tell.
         may_block: Some call may or may not wait, which no trace tells.
         threads: Numbers of the threads that made calls.
     """
@@ -65,6 +66,7 @@ class Joined:
         self.lost: set[int] = set()
         self.canary_devices: set[int | None] = set()
         self.canary_called = False
+        self.last_wait_untold = False
         self.threads: set[int] = set()
         names = set(calls.names)
         self.conditional = any("GraphConditional" in name for name in names)
@@ -98,7 +100,11 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
     joined.own_calls = set(nested.own_calls)
     last_wait = _profilers_own_wait(columns, nested, windows)
     if last_wait is not None:
-        joined.own_calls.add(last_wait)
+        # An op that never ended may hold all that follows.
+        begun = bisect_right(nested.ops.starts, calls.starts[last_wait])
+        joined.last_wait_untold = MISSING in nested.ops.durations[:begun]
+        if not joined.last_wait_untold:
+            joined.own_calls.add(last_wait)
     captures = _Captures(nested)
     joined.lost = {
         row
@@ -206,7 +212,8 @@ def _orphans(joined: Joined, bad_call_ids: set[int]) -> Orphans:
     for event in events:
         begun = first.get((event.device, event.stream))
         early = event.start_ns is not None and begun is not None and event.start_ns < begun
-        early = early and event.correlation_id not in bad_call_ids
+        # Without an id nothing tells whether its launch is in the recording.
+        early = early and event.correlation_id is not None and event.correlation_id not in bad_call_ids
         (leaked if early else late).append(event)
     return Orphans(tuple(leaked), tuple(late))
 
@@ -252,9 +259,7 @@ def _profilers_own_wait(columns: Columns, nested: Nest, windows: list[Span]) -> 
     if any(span.holds(now_ns) for span in (*windows, *columns.annotations)):
         return None
     begun = bisect_right(ops.starts, now_ns)
-    # An op that never ended holds all that follows.
-    ends = map(add, ops.starts[:begun], ops.durations)
-    if MISSING in ops.durations[:begun] or max(ends, default=now_ns) > now_ns:
+    if max(map(add, ops.starts[:begun], ops.durations), default=now_ns) > now_ns:
         return None
     if any(ops.threads[row] == thread and row not in nested.own_ops for row in range(begun, len(ops.names))):
         return None
@@ -279,11 +284,9 @@ class _Captures:
             thread, start_ns = calls.threads[row], calls.starts[row]
             if boundaries[calls.names[row]] == "Begin":
                 begun[thread] = start_ns
-            else:
-                # A capture that began before the recording has no Begin in it.
-                self.windows[thread].append((begun.pop(thread, -FOREVER), start_ns))
-        for thread, start_ns in begun.items():
-            self.windows[thread].append((start_ns, FOREVER))
+            elif thread in begun:
+                # Half a pair excuses nothing: what was captured, and what was lost, looks the same.
+                self.windows[thread].append((begun.pop(thread), start_ns))
         for windows in self.windows.values():
             windows.sort()
 

@@ -20,13 +20,17 @@ _KINDS: dict[str | None, str] = {
     # Rows that say nothing about what was launched: they repeat, describe or decorate.
     **dict.fromkeys(("gpu_user_annotation", "python_function", "python", "overhead", "cuda_sync"), IGNORED),
     **dict.fromkeys(("ac2g", "async_cpu_to_gpu", "cpu_to_cuda", "fwdbwd", "forward_backward"), IGNORED),
-    **dict.fromkeys(("cpu_instant_event", "cuda_profiler_range"), IGNORED),
+    **dict.fromkeys(("cpu_instant_event", "cuda_profiler_range", "cuda_event", "collective_comm"), IGNORED),
 }
 """Categories in lower case: releases before 1.12 wrote ``Operator``, ``Kernel``, ``Runtime``."""
 
 _STEP = re.compile(re.escape(STEP_PREFIX) + r"\d+$")
 _ACCELERATORS = re.compile(r"hpu|mtia|glow|privateuse1|npu|mlu|musa|tpu|async_npu", re.IGNORECASE)
 """Categories of devices that nobody here can count, whatever their rows hold."""
+
+
+PHASES = frozenset("XBEiICbneSTpFstfPNODMVvRc()")
+"""Every phase of the Trace Event Format."""
 
 
 def kind_of(category: str | None) -> str:

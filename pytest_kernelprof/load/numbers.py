@@ -124,6 +124,8 @@ def number(value: Any) -> float | None:
 def triple(value: Any) -> tuple[int, int, int] | None:
     """Return a field that is a list of three integers, or its text, such as a grid."""
     if isinstance(value, str):
+        if "-" in value:
+            return None
         value = [int(part) for part in re.findall(r"[0-9]+", value[:_LONGEST_NUMBER])]
     if isinstance(value, (list, tuple)) and len(value) == 3 and all(type(part) is int for part in value):
         return (value[0], value[1], value[2])

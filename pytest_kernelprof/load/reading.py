@@ -104,7 +104,10 @@ class _Reader:
         if window.peek():
             raise window.error("JSON goes on after its end", window.offset)
         if not self.seen_rows:
-            raise TraceError(f"{window.path}: no `traceEvents`: no trace of torch.profiler")
+            raise TraceError(
+                f"{window.path}: no `traceEvents` beside its other entries: no trace of torch.profiler; "
+                "expected what export_chrome_trace writes"
+            )
         self.document.entries = self.index
         return self.document
 
@@ -173,13 +176,11 @@ class _Reader:
         window.drop(1)
         self.seen_rows = True
         while window.grow(CHUNK_BYTES):
-            if not self._take_fast():
-                closed = self._take_scanned(at_end=False)
-                if closed:
-                    return
+            if not self._take_fast() and self._take_scanned(may_stay_open=may_stay_open):
+                return
         if self._take_last():
             return
-        while not self._take_scanned(at_end=True, may_stay_open=may_stay_open):
+        while not self._take_scanned(may_stay_open=may_stay_open):
             pass
 
     def _take_fast(self) -> bool:
@@ -213,8 +214,8 @@ class _Reader:
         window.drop(end + 1)
         return True
 
-    def _take_scanned(self, *, at_end: bool, may_stay_open: bool = False) -> bool:
-        """Take the entries in view that are whole; return whether the list ended with them."""
+    def _take_scanned(self, *, may_stay_open: bool) -> bool:
+        """Take the entries in view that are whole, or look further; return whether the list ended."""
         window, scan = self.window, Scan()
         scan.run(window.content)
         if scan.too_deep:
@@ -226,7 +227,7 @@ class _Reader:
             self._take_bytes(window.content[: scan.commas[-1]])
             window.drop(scan.commas[-1] + 1)
             return False
-        if window.grow_by_half("end of an event") or not at_end:
+        if window.grow_by_half("end of an event"):
             return False
         return self._end_list(scan, may_stay_open=may_stay_open)
 

@@ -28,6 +28,9 @@ _LONGEST_INTEGER = 20
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
+_HOLE = re.compile(r"\x00|[\udc80-\udcff]{64}")
+"""Zero bytes, and long stretches that are no text: what a disk leaves where it lost a block."""
+
 _AGAIN = "record the trace again"
 
 
@@ -214,6 +217,10 @@ class CarefulDecoder:
             TraceError: It is none.
         """
         spelled = content.decode("utf-8", "surrogateescape")
+        hole = _HOLE.search(spelled)
+        if hole:
+            where = _byte(offset, spelled, hole.start())
+            raise TraceError(f"{self.path}: no text at {where}: a part of the file was lost; record or copy it again")
         text = self._replaced(spelled, offset)
         try:
             return _STRICT.decode(text)

@@ -18,7 +18,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib: the largest window, with a gzip header
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a pipe, which cannot be read twice"),
+    (stat.S_ISFIFO, "a pipe; save it to a file first"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
@@ -70,11 +70,7 @@ def _decompressed(path: str, raw: Iterator[bytes]) -> Iterator[bytes]:
         yield first
         yield from raw
         return
-    try:
-        yield from _members(path, chain((first,), raw))
-    except zlib.error as error:
-        told = str(error).partition(": ")[2] or str(error)
-        raise TraceError(f"{path}: gzip stream corrupt: {told}; record or copy the trace again") from None
+    yield from _members(path, chain((first,), raw))
 
 
 def _members(path: str, raw: Iterable[bytes]) -> Iterator[bytes]:
@@ -89,7 +85,18 @@ def _members(path: str, raw: Iterable[bytes]) -> Iterator[bytes]:
                 if not packed:
                     break
                 member = zlib.decompressobj(_GZIP_WINDOW)
-            found = member.decompress(packed, CHUNK_BYTES)
+            try:
+                found = member.decompress(packed, CHUNK_BYTES)
+            except zlib.error as error:
+                told = str(error).partition(": ")[2] or str(error)
+                place = (
+                    f"in the {CHUNK_BYTES >> 10} KiB before byte {read}"
+                    if read > CHUNK_BYTES
+                    else f"before byte {read}"
+                )
+                raise TraceError(
+                    f"{path}: gzip stream corrupt {place}: {told}; record or copy the trace again"
+                ) from None
             yield found
             packed = member.unconsumed_tail or member.unused_data
             full = len(found) == CHUNK_BYTES and not member.eof

@@ -99,8 +99,13 @@ def _regions(trace: Trace) -> list[dict[str, Any]]:
         for kernel in kernels.seen:
             inside.update(dict.fromkeys(kernel.regions, 1))
             unknown = unknown or (kernel.launch is not None and not kernel.regions_known)
+    unplaced = trace.unplaced_regions
     return [
-        {"name": name, "count": number, "kernels": None if unknown else inside[name]}
+        {
+            "name": name,
+            "count": number,
+            "kernels": None if unknown or name in unplaced or "" in unplaced else inside[name],
+        }
         for name, number in trace.region_counts.items()
     ]
 
