@@ -164,6 +164,12 @@ def test_a_block_that_the_disk_lost_is_refused(tmp_path, reader, hole):
     assert f"no text at byte {begin}: a part of the file was lost" in refusal(path)
 
 
+def test_bytes_that_are_no_text_are_told_in_fields_that_nobody_reads_too(reader):
+    content = content_of([*launch(1, 1), op("aten::relu", 1, 1, note="@")]).replace(b"@", b"\xff")
+
+    assert "not_utf8" in codes(trace_from(content, "t.json"))
+
+
 # Mended, and told
 
 

@@ -68,7 +68,10 @@ def rows_of(piece: bytes | memoryview) -> list[Row] | None:
     Args:
         piece: Whole entries of the list of events, with the commas between them.
     """
+    content = b"".join((b"[", piece, b"]"))
     try:
-        return _DECODER.decode(b"".join((b"[", piece, b"]")))  # type: ignore[return-value]
+        if not content.isascii():
+            content.decode()  # In fields that it skips, msgspec takes any bytes.
+        return _DECODER.decode(content)  # type: ignore[return-value]
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
