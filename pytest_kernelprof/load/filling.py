@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..events import FOREVER, MISSING, NO_ID, Fill, Shape, Thread, Transfer
+from ..events import FOREVER, MISSING, NO_ID, Fill, Shape, Transfer
 from .calls import MOVING, call_kind
 from .columns import Columns, CpuColumns, GpuColumns, Span
 from .copies import copy_kind, pageable
@@ -31,29 +31,6 @@ from .rows import Row
 
 _LEGACY_CPU, _LEGACY_GPU = "CPU functions", "CUDA functions"
 """Process names of the autograd profiler without Kineto, whose rows have no category."""
-
-
-class _Partition(dict["str | None", list[Row]]):
-    """Category to the batch of rows of its kind; kinds that have several categories keep their order."""
-
-    def __init__(self) -> None:
-        self.batches: dict[str, list[Row]] = {}
-
-    def __missing__(self, category: str | None) -> list[Row]:
-        batch = self[category] = self.batches.setdefault(kind_of(category), [])
-        return batch
-
-
-class _Threads(dict["int | str", int]):
-    """Thread id to the number of the thread, in one process; a new one gets the next number."""
-
-    def __init__(self, process: int | str, known: dict[Thread, int]) -> None:
-        self._process = process
-        self._known = known
-
-    def __missing__(self, thread: int | str) -> int:
-        number = self[thread] = self._known.setdefault((self._process, thread), len(self._known))
-        return number
 
 
 class _Placed:
@@ -103,7 +80,7 @@ class Filler:
         self.integers = split_integers
         self._columns = columns
         self._problems = problems
-        self._processes: dict[int | str, _Threads] = {}
+        self._processes: dict[int | str, dict[int | str, int]] = {}
         self._names: dict[str, str] = {}
         self._shapes: dict[Any, Shape] = {}
         self._rows: Sequence[Row] = ()
@@ -129,10 +106,7 @@ class Filler:
             root: JSON path of the list.
         """
         self._rows, self._numbers, self._root = rows, numbers, root
-        partition = _Partition()
-        for row in rows:
-            partition[row.cat].append(row)
-        for kind, batch in partition.batches.items():
+        for kind, batch in _by_kind(rows).items():
             if kind is IGNORED:
                 continue
             complete = [row for row in batch if row.ph == "X"]
@@ -363,16 +337,19 @@ class Filler:
     def _threads_of(self, batch: list[Row]) -> array[int]:
         """Return the number of the thread of each row, without making a key for every one."""
         processes = {row.pid for row in batch}
-        if len(processes) == 1:
-            numbers = self._threads_in(*processes)
+        if len(processes) != 1:
+            return array("I", [self._thread(row.pid, row.tid) for row in batch])
+        (process,) = processes
+        numbers = self._processes.setdefault(process, {})
+        try:
             return array("I", [numbers[row.tid] for row in batch])
-        return array("I", [self._threads_in(row.pid)[row.tid] for row in batch])
+        except KeyError:
+            numbers.update({tid: self._thread(process, tid) for tid in {row.tid for row in batch}})
+            return array("I", [numbers[row.tid] for row in batch])
 
-    def _threads_in(self, process: int | str) -> _Threads:
-        found = self._processes.get(process)
-        if found is None:
-            found = self._processes[process] = _Threads(process, self._columns.threads)
-        return found
+    def _thread(self, process: int | str, thread: int | str) -> int:
+        threads = self._columns.threads
+        return threads.setdefault((process, thread), len(threads))
 
     def _external_ids(self, batch: list[Row], args: list[Any]) -> Sequence[int]:
         ids = [one.external_id for one in args]
@@ -407,6 +384,19 @@ class Filler:
 
     def _number_of(self, row: Row) -> int:
         return next(number for number, one in zip(self._numbers, self._rows, strict=True) if one is row)
+
+
+def _by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the rows by kind; kinds that have several categories keep their order."""
+    by_kind: dict[str, list[Row]] = {}
+    by_category: dict[str | None, list[Row]] = {}
+    for row in rows:
+        try:
+            by_category[row.cat].append(row)
+        except KeyError:  # noqa: PERF203 - once a category
+            batch = by_category[row.cat] = by_kind.setdefault(kind_of(row.cat), [])
+            batch.append(row)
+    return by_kind
 
 
 def _size(value: Any) -> int | None:

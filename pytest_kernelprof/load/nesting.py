@@ -78,10 +78,11 @@ class _Timeline:
 class _Rows:
     """The rows of one table that one thread made, by start."""
 
-    __slots__ = ("numbers", "starts", "table")
+    __slots__ = ("intersect", "numbers", "starts", "table")
 
     def __init__(self, table: OpTable | CallTable) -> None:
         self.table = table
+        self.intersect = False  # Some op ends after the one it began in.
         self.numbers: list[int] = []
         self.starts: list[int] = []
 
@@ -216,6 +217,8 @@ def _nest_ops(rows: _Rows, closes: list[int], ops: OpTable) -> None:
             top_closes = FOREVER if top == NO_ID else closes[top]
         parents[row] = top
         if row_closes > start:
+            if row_closes > top_closes:
+                rows.intersect = True
             under.append(top)
             top, top_closes = row, row_closes
 
@@ -291,6 +294,10 @@ class _Forward:
 
     def any(self) -> bool:
         """Return whether the thread ran any with a sequence number."""
+        if not self._rows.intersect:
+            outermost = {self._ops.names[row] for row in self._rows.numbers if self._ops.parents[row] == NO_ID}
+            if outermost <= self._backward_names:
+                return False  # Whatever else ran, ran inside nodes of a backward graph.
         return next(iter(self), None) is not None
 
     def start(self, number: int) -> int:
