@@ -7,7 +7,6 @@ their versions (``_v2``, ``_ptsz``, ``_spt``).
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from functools import lru_cache
 
@@ -25,50 +24,70 @@ class CallKind(Enum):
 LAUNCHES = (CallKind.KERNEL_LAUNCH, CallKind.GRAPH_LAUNCH)
 MOVING = (CallKind.COPY, CallKind.SET)
 
-_SUFFIX = r"(?:_v\d+|_ptsz|_ptds|_spt)*$"
-_LAUNCHES = re.compile(
-    r"(?:cudaLaunch(?:Cooperative)?Kernel(?:ExC|MultiDevice)?|cudaLaunch"
-    r"|cuLaunch(?:Cooperative)?Kernel(?:Ex|MultiDevice)?|cuLaunch(?:Grid(?:Async)?)?"
-    r"|hip(?:Ext|Hcc)?(?:Module)?Launch(?:Cooperative)?(?:MultiKernel|Kernel)(?:ExC|Ex|MultiDevice)?"
-    r"|hipExtLaunchMultiKernelMultiDevice|hipDrvLaunchKernelEx|hipLaunchByPtr"
-    r"|urEnqueue(?:Cooperative)?KernelLaunch\w*|pi(?:ext)?Enqueue(?:Cooperative)?KernelLaunch\w*)" + _SUFFIX
+_VERSIONS = ("ptsz", "ptds", "spt")
+
+_KERNEL_LAUNCHES = frozenset(
+    (
+        *(f"cudaLaunch{how}Kernel{more}" for how in ("", "Cooperative") for more in ("", "ExC", "MultiDevice")),
+        *(f"cuLaunch{how}Kernel{more}" for how in ("", "Cooperative") for more in ("", "Ex", "MultiDevice")),
+        *("cudaLaunch", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
+        *(
+            f"hip{kind}{module}Launch{how}{what}{more}"
+            for kind in ("", "Ext", "Hcc")
+            for module in ("", "Module")
+            for how in ("", "Cooperative")
+            for what in ("Kernel", "MultiKernel")
+            for more in ("", "ExC", "Ex", "MultiDevice")
+        ),
+        *("hipDrvLaunchKernelEx", "hipLaunchByPtr"),
+    )
 )
-_GRAPH_LAUNCHES = re.compile(
-    r"(?:cuda|cu|hip)GraphLaunch" + _SUFFIX + r"|urEnqueueGraphExp$|urCommandBufferEnqueueExp$"
+_XPU_LAUNCHES = tuple(
+    f"{layer}{how}KernelLaunch" for layer in ("urEnqueue", "piEnqueue", "piextEnqueue") for how in ("", "Cooperative")
 )
-_COPIES = re.compile(
-    r"(?:cuda|cu|hip)Memcpy\w*$|urEnqueue(?:USMMemcpy|MemBuffer(?:Copy|Read|Write))\w*$"
-    r"|pi(?:ext)?(?:USM)?Enqueue(?:Memcpy|MemBuffer(?:Copy|Read|Write))\w*$"
+_GRAPH_LAUNCHES = frozenset(
+    ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch", "urEnqueueGraphExp", "urCommandBufferEnqueueExp")
 )
-_SETS = re.compile(
-    r"(?:cuda|cu|hip)Memset\w*$|urEnqueue(?:USMFill|MemBufferFill)\w*$"
-    r"|pi(?:ext)?(?:USM)?Enqueue(?:Fill|Memset|MemBufferFill)\w*$"
+_COPIES = ("cudaMemcpy", "cuMemcpy", "hipMemcpy")
+_XPU_COPIES = (
+    *("urEnqueueUSMMemcpy", "urEnqueueMemBufferCopy", "urEnqueueMemBufferRead", "urEnqueueMemBufferWrite"),
+    *("piextUSMEnqueueMemcpy", "piEnqueueMemBufferCopy", "piEnqueueMemBufferRead", "piEnqueueMemBufferWrite"),
 )
-_WAITS = re.compile(
-    r"(?:cuda|hip)(?:Stream|Device|Event|Thread)Synchronize"
-    + _SUFFIX
-    + r"|cu(?:Stream|Ctx|Event)Synchronize"
-    + _SUFFIX
-    + r"|urQueueFinish$|urEventWait$|piQueueFinish$|piEventsWait$"
+_SETS = (
+    *("cudaMemset", "cuMemset", "hipMemset", "urEnqueueUSMFill", "urEnqueueMemBufferFill"),
+    *("piextUSMEnqueueFill", "piextUSMEnqueueMemset", "piEnqueueMemBufferFill"),
 )
-_BLOCKING_COPY = re.compile(r"(?:cuda|cu|hip)Memcpy(?!\w*Async)\w*$")
-_CAPTURE = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture\w*$")
-_XPU_COPY = re.compile(r"urEnqueue(?:USMMemcpy|MemBuffer)|pi(?:ext)?(?:USM)?Enqueue(?:Memcpy|MemBuffer)")
+_WAITS = frozenset(
+    (
+        *(f"{api}{what}Synchronize" for api in ("cuda", "hip") for what in ("Stream", "Device", "Event", "Thread")),
+        *("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"),
+        *("urQueueFinish", "urEventWait", "piQueueFinish", "piEventsWait"),
+    )
+)
+_CAPTURES = tuple(f"{api}Stream{boundary}Capture" for api in ("cuda", "cu", "hip") for boundary in ("Begin", "End"))
 _PROFILER_WAITS = ("cudaDeviceSynchronize", "hipDeviceSynchronize")
+
+
+def _unversioned(name: str) -> str:
+    """Return a name without the suffixes of its version."""
+    base, _, suffix = name.rpartition("_")
+    while base and (suffix in _VERSIONS or (suffix[:1] == "v" and suffix[1:].isdecimal())):
+        name = base
+        base, _, suffix = name.rpartition("_")
+    return name
 
 
 @lru_cache(maxsize=1024)
 def call_kind(name: str) -> CallKind:
     """Return what the call *name* does."""
-    for kind, pattern in (
-        (CallKind.KERNEL_LAUNCH, _LAUNCHES),
-        (CallKind.GRAPH_LAUNCH, _GRAPH_LAUNCHES),
-        (CallKind.COPY, _COPIES),
-        (CallKind.SET, _SETS),
-    ):
-        if pattern.match(name):
-            return kind
-    return CallKind.OTHER
+    plain = _unversioned(name)
+    if plain in _KERNEL_LAUNCHES or plain.startswith(_XPU_LAUNCHES):
+        return CallKind.KERNEL_LAUNCH
+    if plain in _GRAPH_LAUNCHES:
+        return CallKind.GRAPH_LAUNCH
+    if plain.startswith((*_COPIES, *_XPU_COPIES)):
+        return CallKind.COPY
+    return CallKind.SET if plain.startswith(_SETS) else CallKind.OTHER
 
 
 @lru_cache(maxsize=1024)
@@ -77,12 +96,12 @@ def is_host_sync(name: str) -> bool:
 
     ``cudaMemcpyAsync`` never does here: what it waits for, if anything, is not in its name.
     """
-    return bool(_WAITS.match(name) or _BLOCKING_COPY.match(name))
+    return _unversioned(name) in _WAITS or (name.startswith(_COPIES) and "Async" not in name)
 
 
 def may_block_untold(name: str) -> bool:
     """Return whether the call may or may not wait, which no trace tells: copies on XPU."""
-    return bool(_XPU_COPY.match(name))
+    return name.startswith(_XPU_COPIES)
 
 
 def ends_a_profile(name: str) -> bool:
@@ -92,5 +111,6 @@ def ends_a_profile(name: str) -> bool:
 
 def capture_boundary(name: str) -> str | None:
     """Return ``Begin`` or ``End`` for a call that opens or closes stream capture."""
-    match = _CAPTURE.match(name)
-    return match[1] if match else None
+    if not name.startswith(_CAPTURES):
+        return None
+    return "Begin" if "StreamBeginCapture" in name else "End"
