@@ -321,3 +321,26 @@ def test_junit_xml_is_written(pytester):
     run_pytest(pytester, "--kernelprof", "--junitxml=out.xml").assert_outcomes(passed=3)
 
     assert "test_guard" in (pytester.path / "out.xml").read_text()
+
+
+def test_a_trace_above_the_limit_is_refused_live_and_in_replay(pytester):
+    pytester.makepyfile(GUARDS)
+    run_pytest(pytester, "--kernelprof-record", "-k", "guard").assert_outcomes(passed=1)
+
+    for mode in ("--kernelprof", "--kernelprof-replay=always"):
+        result = run_pytest(pytester, mode, "-k", "guard", "--kernelprof-max-trace-size=1 KiB")
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(
+            ["E *holds more than 1.0 KiB; if it can be trusted, raise kernelprof_max_trace_size*"]
+        )
+    pytester.makeini("[pytest]\nkernelprof_max_trace_size = 64 MiB\n")
+    run_pytest(pytester, "--kernelprof", "-k", "guard").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("size", ["lots", "0", "-5", "1 parsec"])
+def test_a_limit_that_is_none_is_a_wrong_call(pytester, size):
+    pytester.makepyfile(GUARDS)
+    result = run_pytest(pytester, "--kernelprof", f"--kernelprof-max-trace-size={size}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*accepted: a number of bytes, or text such as 512 MiB or 8 GiB*"])
