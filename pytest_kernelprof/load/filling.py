@@ -26,7 +26,7 @@ from .kinds import (
     kind_of,
 )
 from .numbers import exact_ns, integer, is_missing, nanoseconds, number, split_integers, triple
-from .problems import BAD_VALUE, UNIDENTIFIED, Problems
+from .problems import BAD_VALUE, UNIDENTIFIED, UNKNOWN_CATEGORY, Problems
 from .rows import Row
 
 _LEGACY_CPU, _LEGACY_GPU = "CPU functions", "CUDA functions"
@@ -85,6 +85,7 @@ class Filler:
         self._shapes: dict[Any, Shape] = {}
         self._rows: Sequence[Row] = ()
         self._numbers: Sequence[int] = ()
+        self._number_by_id: dict[int, int] = {}
         self._root = ""
         self._adders: dict[str, Callable[[list[Row]], None]] = {
             OP: self._add_ops,
@@ -106,6 +107,7 @@ class Filler:
             root: JSON path of the list.
         """
         self._rows, self._numbers, self._root = rows, numbers, root
+        self._number_by_id = {}
         for kind, batch in _by_kind(rows).items():
             if kind is IGNORED:
                 continue
@@ -263,7 +265,10 @@ class Filler:
                 self._columns.legacy = True
             elif _looks_like_device_work(row):
                 self._columns.unknown_device_rows.add(row.cat or "(none)")
-            elif not row.cat and row.pid != _LEGACY_CPU:
+            elif row.cat:
+                number = self._number_of(row)
+                self._problems.add(UNKNOWN_CATEGORY, f"{self._root}[{number}], {row.cat[:40]!r}", position=number)
+            elif row.pid != _LEGACY_CPU:
                 self._add_unidentified(row)
 
     def _add_other_phase(self, kind: str, row: Row) -> None:
@@ -383,7 +388,10 @@ class Filler:
         self._problems.add(BAD_VALUE, f"{self._root}[{number}].{field}", position=number)
 
     def _number_of(self, row: Row) -> int:
-        return next(number for number, one in zip(self._numbers, self._rows, strict=True) if one is row)
+        """Return the number of a row in the list of events; most files never ask."""
+        if not self._number_by_id:
+            self._number_by_id = {id(one): number for one, number in zip(self._rows, self._numbers, strict=True)}
+        return self._number_by_id[id(row)]
 
 
 def _by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:

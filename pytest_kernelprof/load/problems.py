@@ -8,6 +8,7 @@ from ..units import counted
 BAD_VALUE = "bad_value"
 NOT_AN_EVENT = "not_an_event"
 UNIDENTIFIED = "unidentified_row"
+UNKNOWN_CATEGORY = "unknown_category"
 NOT_UTF8 = "not_utf8"
 CONTROL_CHARACTER = "control_character"
 BAD_ESCAPE = "bad_escape"
@@ -20,6 +21,7 @@ _WORDS = {
     BAD_VALUE: ("value", "unreadable, taken as missing"),
     NOT_AN_EVENT: ("entry", "no event, left out"),
     UNIDENTIFIED: ("row", "without a readable category or phase: what it was is unknown"),
+    UNKNOWN_CATEGORY: ("row", "of a category that nothing is counted from"),
     NOT_UTF8: ("stretch of bytes", "not UTF-8, replaced"),
     CONTROL_CHARACTER: ("raw control character", "forbidden in JSON, read as it is"),
     BAD_ESCAPE: ("backslash", "no valid escape (old torch on Windows), read as a backslash"),
