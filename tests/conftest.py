@@ -28,6 +28,8 @@ def reader(request, monkeypatch):
     """Run a test with both ways in which sound pieces of a trace are decoded."""
     import msgspec  # noqa: F401
 
-    from pytest_kernelprof.load import reading
+    from pytest_kernelprof.load import fast_rows, reading
 
     monkeypatch.setattr(reading, "is_fast", lambda: request.param == "fast")
+    if request.param == "careful":
+        monkeypatch.setattr(fast_rows, "rows_of", lambda _: None)

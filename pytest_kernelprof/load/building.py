@@ -112,7 +112,7 @@ def _everything(nested: Nest, joined: Joined, regions: list[Span]) -> _Group:
     if joined.own_calls:
         calls = [row for row in calls if row not in joined.own_calls]
     names, kinds = nested.calls.names, joined.kinds
-    waits = {name for name in set(names) if is_host_sync(name)}
+    waits = set(filter(is_host_sync, joined.names))
     working = [row for row in calls if kinds[row] is not CallKind.OTHER]
     launching = [row for row in working if kinds[row] in LAUNCHES]
     waiting = [row for row in calls if names[row] in waits] if waits else []

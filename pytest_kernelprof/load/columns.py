@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from typing import Generic
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 from ..events import D, Fill, Shape, Thread, Transfer
+
+V = TypeVar("V", "array[int]", "list[Any]")
 
 
 class Span:
@@ -30,6 +33,14 @@ class Span:
     def holds(self, now_ns: int) -> bool:
         """Return whether a moment lies in the row; one that never ended holds all that follows."""
         return self.start_ns <= now_ns < self.end_ns
+
+
+def in_order(values: V, order: Sequence[int] | None) -> V:
+    """Return a column in another order of rows; ``None`` leaves it as it is."""
+    if order is None:
+        return values
+    chosen = map(values.__getitem__, order)
+    return array(values.typecode, chosen) if isinstance(values, array) else list(chosen)
 
 
 class CpuColumns:

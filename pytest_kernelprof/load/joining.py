@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress, islice, repeat, zip_longest
 from operator import add, lt
 from typing import Any
@@ -27,7 +27,7 @@ from ..events import (
 )
 from ..model import Orphans
 from .calls import LAUNCHES, MOVING, CallKind, call_kind, capture_boundary, ends_a_profile, may_block_untold
-from .columns import Columns, GpuColumns, Span
+from .columns import Columns, GpuColumns, Span, in_order
 from .nesting import Nest
 from .own import CANARY
 
@@ -53,6 +53,7 @@ class Joined:
         last_wait_untold: Whether the last synchronisation is the profiler's own, the trace does not tell.
         may_block: Some call may or may not wait, which no trace tells.
         threads: Numbers of the threads that made calls.
+        names: Each name of a call once.
     """
 
     def __init__(self, calls: CallTable) -> None:
@@ -67,10 +68,10 @@ class Joined:
         self.canary_devices: set[int | None] = set()
         self.canary_called = False
         self.last_wait_untold = False
-        self.threads: set[int] = set()
-        names = set(calls.names)
-        self.conditional = any("GraphConditional" in name for name in names)
-        self.may_block = any(map(may_block_untold, names))
+        self.threads = set(calls.threads)
+        self.names = set(calls.names)
+        self.conditional = any("GraphConditional" in name for name in self.names)
+        self.may_block = any(map(may_block_untold, self.names))
 
     @property
     def any_gpu(self) -> bool:
@@ -88,8 +89,7 @@ def join(columns: Columns, nested: Nest, windows: list[Span]) -> Joined:
     """
     calls = nested.calls
     joined = Joined(calls)
-    joined.threads = set(calls.threads)
-    kind_of = {name: call_kind(name) for name in set(calls.names)}
+    kind_of = {name: call_kind(name) for name in joined.names}
     joined.kinds = [kind_of[name] for name in calls.names]
     by_correlation = _by_correlation(calls, joined.kinds)
     joined.gpu = {
@@ -153,20 +153,14 @@ def _table(columns: GpuColumns[D], table: GpuTable[D], by_correlation: dict[int,
     launches = array("q", map(by_correlation.get, columns.correlation_ids, repeat(NO_ID)))
     starts, call_starts = columns.starts, table.calls.starts
     moments = [call_starts[launch] if launch >= 0 else start for launch, start in zip(launches, starts, strict=True)]
-    order: Sequence[int] = range(len(starts))
+    order: list[int] | None = None
     if not all(map(lt, moments, islice(moments, 1, None))):
-        order = sorted(order, key=starts.__getitem__)
+        order = sorted(range(len(starts)), key=starts.__getitem__)
         order.sort(key=moments.__getitem__)
-    for name in ("names", "devices", "streams", "details"):
-        values = getattr(columns, name)
-        setattr(table, name, values if isinstance(order, range) else [values[row] for row in order])
-    for name, numbers in (
-        ("starts", starts),
-        ("durations", columns.durations),
-        ("correlation_ids", columns.correlation_ids),
-        ("launches", launches),
-    ):
-        setattr(table, name, numbers if isinstance(order, range) else array("q", map(numbers.__getitem__, order)))
+    table.names, table.details = in_order(columns.names, order), in_order(columns.details, order)
+    table.devices, table.streams = in_order(columns.devices, order), in_order(columns.streams, order)
+    table.starts, table.durations = in_order(starts, order), in_order(columns.durations, order)
+    table.correlation_ids, table.launches = in_order(columns.correlation_ids, order), in_order(launches, order)
     return table
 
 
@@ -280,9 +274,11 @@ class _Captures:
         calls = nested.calls
         boundaries = {name: boundary for name in set(calls.names) if (boundary := capture_boundary(name))}
         begun: dict[int, int] = {}
-        for row in _rows_named(calls, boundaries) if boundaries else ():
+        for row, name in enumerate(calls.names) if boundaries else ():
+            if name not in boundaries:
+                continue
             thread, start_ns = calls.threads[row], calls.starts[row]
-            if boundaries[calls.names[row]] == "Begin":
+            if boundaries[name] == "Begin":
                 begun[thread] = start_ns
             elif thread in begun:
                 # Half a pair excuses nothing: what was captured, and what was lost, looks the same.
@@ -302,10 +298,6 @@ class _Captures:
         is_autograd = thread in autograd or (parent != NO_ID and ops.threads[parent] in autograd)
         threads = list(self.windows) if is_autograd else [thread]
         return any(_covered(self.windows.get(one, []), start_ns) for one in threads)
-
-
-def _rows_named(calls: CallTable, names: Iterable[str]) -> Iterator[int]:
-    return (row for row, name in enumerate(calls.names) if name in names)
 
 
 def _covered(windows: list[tuple[int, int]], now_ns: int) -> bool:

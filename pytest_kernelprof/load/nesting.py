@@ -14,14 +14,14 @@ from operator import add, lt
 from typing import Any
 
 from ..events import FOREVER, MISSING, NO_ID, CallTable, OpTable, Thread
-from .columns import Columns, CpuColumns, Span
+from .columns import Columns, CpuColumns, Span, in_order
 from .own import ANNOTATION_PREFIX
 
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 """How the names of the ops begin in which autograd runs one node of the backward graph."""
 
 
-_MANY_THREADS = 16
+_FEW_THREADS = 16
 
 
 class Nest:
@@ -141,16 +141,13 @@ def _sorted_into(columns: CpuColumns, table: OpTable | CallTable, ids: array[int
             order.sort(key=lambda row: -max(durations[row], 0))
             order.sort(key=starts.__getitem__)
 
-    def in_order(values: array[int]) -> array[int]:
-        return values if order is None else array(values.typecode, map(values.__getitem__, order))
-
-    table.names = columns.names if order is None else [columns.names[row] for row in order]
-    table.threads, table.thread_keys = in_order(columns.threads), keys
-    table.starts, table.durations = in_order(columns.starts), in_order(columns.durations)
-    ids[:] = in_order(columns.ids)
+    table.names = in_order(columns.names, order)
+    table.threads, table.thread_keys = in_order(columns.threads, order), keys
+    table.starts, table.durations = in_order(columns.starts, order), in_order(durations, order)
+    ids[:] = in_order(columns.ids, order)
     table.parents = array("q", (NO_ID,)) * len(starts)
     table.regions = [()] * len(starts)
-    return in_order(columns.external_ids)
+    return in_order(columns.external_ids, order)
 
 
 def _threads(result: Nest, columns: Columns) -> dict[int, _Thread]:
@@ -160,29 +157,18 @@ def _threads(result: Nest, columns: Columns) -> dict[int, _Thread]:
     threads = {number: _Thread(result, annotations.get(number, ())) for number in columns.threads.values()}
     for table, kind in ((result.ops, "ops"), (result.calls, "calls")):
         starts = table.starts.tolist()
-        for number, select in _selectors(table.threads, len(threads)):
-            rows: _Rows = getattr(threads[number], kind)
-            rows.numbers = list(compress(range(len(starts)), select))
-            rows.starts = list(compress(starts, select))
+        if len(threads) <= _FEW_THREADS:
+            # A pass over all rows for each thread is faster than one that looks each row's up.
+            codes = bytes(table.threads.tolist())
+            for number, thread in threads.items():
+                own, select = getattr(thread, kind), codes.translate(_is_equal_to(number))
+                own.numbers, own.starts = list(compress(range(len(codes)), select)), list(compress(starts, select))
+        else:
+            for row, (number, start) in enumerate(zip(table.threads, starts, strict=True)):
+                own = getattr(threads[number], kind)
+                own.numbers.append(row)
+                own.starts.append(start)
     return threads
-
-
-def _selectors(threads: array[int], number: int) -> Iterator[tuple[int, bytes]]:
-    """Yield for each thread which rows are its own: a byte a row."""
-    if number <= _MANY_THREADS:
-        # A pass over all for each thread is faster than one that looks each row's up.
-        codes = bytes(threads.tolist())
-        for one in range(number):
-            yield one, codes.translate(_is_equal_to(one))
-        return
-    places: dict[int, list[int]] = {}
-    for place, thread in enumerate(threads):
-        places.setdefault(thread, []).append(place)
-    for one, own in places.items():
-        selected = bytearray(len(threads))
-        for place in own:
-            selected[place] = 1
-        yield one, bytes(selected)
 
 
 def _is_equal_to(code: int) -> bytes:

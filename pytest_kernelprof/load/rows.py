@@ -26,7 +26,7 @@ from .problems import (
 
 _LONGEST_INTEGER = 20
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f]")
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
 _HOLE = re.compile(r"\x00|[\udc80-\udcff]{64}")
 """Zero bytes, and long stretches that are no text: what a disk leaves where it lost a block."""

@@ -124,8 +124,7 @@ class Window:
         return TraceError(f"{self.path}: {what}, at byte {where}; record the trace again")
 
     def truncated(self, where: int) -> TraceError:
-        """Return the error for a file that ends too early; *where* is how far it made sense."""
-        self.grow(1 << 62)
+        """Return the error for a file that ended too early; *where* is how far it made sense."""
         length = self.offset + len(self.content)
         return TraceError(f"{self.path}: JSON truncated at byte {where} of {length}; record or copy the trace again")
 
