@@ -19,7 +19,7 @@ from .errors import MisuseError
 from .events import Event, Kernel, Memcpy, Memset
 from .eventset import EventSet, Selection
 from .load.calls import CallKind, call_kind
-from .names import glob, kernel_library, matches
+from .names import decode_kernel, glob, matches
 from .units import counted, format_bytes, parse_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
@@ -400,7 +400,7 @@ def _no_library_memset(memset: Memset) -> bool | None:
         return True
     if not memset.next_known:
         return None
-    return memset.next_kernel is None or kernel_library(memset.next_kernel) is None
+    return memset.next_kernel is None or not decode_kernel(memset.next_kernel).in_nvidia_library
 
 
 def copies_of(reading: Reading, kind: str | None, pageable: bool | None) -> Reading:

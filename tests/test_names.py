@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kernelprof.names import base_name, kernel_library, matches, shorten
+from pytest_kernelprof.names import base_name, matches, shorten
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,6 @@ FLASH = "void pytorch_flash::flash_fwd_kernel<Traits<64>, false>(pytorch_flash::
 )
 def test_patterns(pattern, name, expected):
     assert matches(pattern, name) is expected
-
-
-@pytest.mark.parametrize(
-    ("name", "library"),
-    [
-        ("nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT", "cublas"),
-        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4", "cublas"),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_128x256_32x3_nn_align8>(Params)", "cublas"),
-        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_kernel0_0", "cudnn"),
-        ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4", "cudnn"),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(float)", None),
-        ("void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90>>(Params)", None),
-        ("triton_poi_fused_add_0", None),
-        ("my_kernel", None),
-    ],
-)
-def test_libraries(name, library):
-    assert kernel_library(name) == library
 
 
 def test_shortening_keeps_both_ends_and_is_ascii():

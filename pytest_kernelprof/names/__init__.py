@@ -1,6 +1,23 @@
-"""Kernel names: how they are shortened, matched and what library they come from."""
+"""Kernel names: what they say, and how they are shortened and matched."""
 
-from .libraries import kernel_library
-from .shortening import base_name, glob, matches, shorten
+from .decoding import decode_kernel, teach
+from .demangling import demangled
+from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
+from .shortening import glob, matches, shorten
+from .signature import base_name
 
-__all__ = ["base_name", "glob", "kernel_library", "matches", "shorten"]
+__all__ = [
+    "COPY_ROLES",
+    "MATRIX_ROLES",
+    "ROLES",
+    "TENSOR_CORES",
+    "KernelName",
+    "Part",
+    "base_name",
+    "decode_kernel",
+    "demangled",
+    "glob",
+    "matches",
+    "shorten",
+    "teach",
+]

@@ -13,7 +13,7 @@ from typing import Any
 from ..events import GpuEvent, Kernel, Memcpy
 from ..eventset import EventSet
 from ..model import Step, Trace, union_length
-from ..names import kernel_library
+from ..names import decode_kernel
 
 SCHEMA = "kernelprof/summary/1"
 """The name of what `summary` returns; ``schemas/summary-1.schema.json`` in this package describes it."""
@@ -126,6 +126,7 @@ def _kernels(totals: Step) -> list[dict[str, Any]]:
 def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
     first = kernels[0]
     chain = _launched_by(first)
+    decoded = decode_kernel(first.name)
     return {
         "name": first.name,
         "count": len(kernels),
@@ -136,11 +137,11 @@ def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
         "registers_per_thread": first.registers_per_thread,
         "shared_memory_bytes": first.shared_memory_bytes,
         "gpu_time_ns": _known_time(kernels),
-        # Until kernel names are decoded, nothing is known of these.
-        "role": None,
-        "library": kernel_library(first.name),
-        "dtypes": None,
-        "tensor_cores": "unknown",
+        "role": decoded.role,
+        "library": decoded.library,
+        "dtypes": list(decoded.dtypes) or None,
+        "tensor_cores": decoded.tensor_cores,
+        # Until occupancy is computed, nothing is known of it.
         "theoretical_occupancy": None,
         "reported_occupancy": reported_occupancy(first),
         "launched_by": None if chain is None else list(chain),

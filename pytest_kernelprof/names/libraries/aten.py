@@ -1,0 +1,273 @@
+"""ATen: PyTorch's own CUDA and HIP kernels."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import cpp_dtype
+from ..kernel_name import KernelName, once
+from ..rules import Rule, apply, direction_of, find, sourced
+from ..signature import Term
+
+_NAMESPACES = {
+    "at::native": "PyTorch's own kernels",
+    "at::cuda": "PyTorch's own kernels",
+    "at": "PyTorch's own kernels",
+    "(anonymous namespace)": "",
+}
+_SOURCE = "aten/src/ATen/native/cuda of PyTorch"
+
+# Kernels that apply a functor to every element: the functor decides (Loops.cuh, CUDALoops.cuh).
+_LOOPS = "*elementwise_kernel*|*unrolled_elementwise_kernel_for_multi_outputs*|*elementwise_kernel_with_index*"
+_FUNCTORS = sourced(
+    f"functors of the loops in {_SOURCE}",
+    Rule("*FillFunctor*|*::fill_kernel*", "fill", "sets every element"),
+    Rule("*arange*|*linspace*|*logspace*|*range_cuda*|*eye*", "fill", "writes a sequence"),
+    Rule("*copy_kernel_cuda*|*copy_device_to_device*|*copy_kernel*|*CopyFunctor*", "copy", "copies or casts"),
+    Rule("*batch_norm*|*BatchNorm*|*GroupNorm*|*LayerNorm*|*layer_norm*|*rms_norm*", "norm", "part of a normalization"),
+    Rule("*softmax*|*SoftMax*", "softmax", "part of a softmax"),
+    Rule("*bernoulli*|*uniform*|*normal_kernel*|*random*|*dropout*", "random", "draws random numbers"),
+    Rule("*index*kernel*|*gather*|*scatter*|*take_put*|*unfold*", "index", "reads or writes by index"),
+    Rule("*quantize*|*fake_quant*", "quantize", "quantizes"),
+    Rule("fbgemm_gpu::*", "quantize", "converts to or from a small type"),
+    Rule("*", "elementwise", "applies a function to every element"),
+)
+
+_RULES = sourced(
+    _SOURCE,
+    # Softmax.cu, PersistentSoftmax.cuh
+    Rule(
+        "*softmax_warp_forward*|*softmax_warp_backward*",
+        "softmax",
+        "softmax of rows of up to 1024",
+        (0, 1),
+        ("input", "output", "sum"),
+    ),
+    Rule("*cunn_SoftMaxForwardReg*", "softmax", "softmax of rows in registers", (0, 2), ("input", "sum", "output")),
+    Rule("*cunn_SoftMax*", "softmax", "softmax", (1, 3), ("elements at once", "input", "sum", "output")),
+    Rule("*cunn_SpatialSoftMax*|*host_softmax*|*softmax_*kernel*|*Softmax*ernel*", "softmax", "softmax", ()),
+    # layer_norm_kernel.cu, group_norm_kernel.cu, Normalization.cuh, WeightNorm.cu, RenormKernel
+    Rule("*layer_norm*|*LayerNorm*|*rms_norm*|*RMSNorm*", "norm", "layer normalization", (0,), ("data", "sums")),
+    Rule(
+        "*batch_norm_collect_statistics*|*batch_norm_backward_reduce*|*batch_norm_*|*batch_norm*",
+        "norm",
+        "batch normalization",
+        (0, 1),
+    ),
+    Rule(
+        "*GroupNorm*|*RowwiseMoments*|*ComputeFusedParams*|*Compute1dBackwardFusedParams*",
+        "norm",
+        "group normalization",
+        (0,),
+    ),
+    Rule(
+        "*ComputeInternalGradients*|*ComputeBackwardFusedParams*|*GammaBetaBackward*|*GammaBeta1d*",
+        "norm",
+        "gradients of a normalization",
+        (0,),
+        direction="backward",
+    ),
+    Rule(
+        "*cuComputePartGradGammaBeta*|*cuComputeGradGammaBeta*|*cuComputeGradInput*",
+        "norm",
+        "gradients of a normalization",
+        (0,),
+        direction="backward",
+    ),
+    Rule("*weight_norm*", "norm", "weight normalization"),
+    # ForeachFunctors.cuh, MultiTensorApply.cuh, FusedAdamKernel.cu, FusedSgdKernel.cu
+    Rule("*multi_tensor_apply*", "elementwise", "applies a function to a list of tensors"),
+    # DistributionTemplates.h, Dropout.cu, Randperm.cu, Distributions.cu
+    Rule(
+        "*distribution_elementwise*|*distribution_*kernel*|*randperm*|*sampleMultinomial*|*_multinomial*",
+        "random",
+        "draws random numbers",
+    ),
+    Rule("*fused_dropout_kernel*", "random", "draws a mask and applies it", (0,)),
+    Rule("*masked_scale*", "elementwise", "applies a mask", ()),
+    Rule("at::cuda::philox::*", "random", "hands on the state of the random number generator"),
+    # Reduce.cuh, reduction kernels, losses, pooling
+    Rule("at::native::reduce_kernel*|at::native::*::reduce_kernel*", "reduction", "reduces along dimensions"),
+    Rule("*nll_loss*|*ClassNLLCriterion*|*cross_entropy*", "reduction", "negative log likelihood", (0,)),
+    Rule(
+        "*max_pool*|*avg_pool*|*adaptive_average_pool*|*adaptive_max_pool*|*adaptiveaveragepool*|*atomicadaptive*|*adaptivemaxpool*",
+        "reduction",
+        "pooling",
+        (0,),
+    ),
+    Rule("*chunk_cat_cuda*|*CatArrayBatchedCopy*|*split_with_sizes_copy*", "copy", "concatenates or splits tensors"),
+    # ScanKernels.cpp, ScanUtils.cuh
+    Rule("*tensor_kernel_scan*|*cumsum*|*cumprod*|*logcumsumexp*", "scan", "running sum along a dimension", (0,)),
+    # Sort.cu, SortStable.cu, TensorTopK.cu, Sorting.cu, Unique.cu
+    Rule(
+        "*bitonicSort*|*radixSort*|*warpMergeSort*|*segmented_sort*|*sort_postprocess*|*fill_index_and_segment*|*fill_reverse_indices*",
+        "sort",
+        "sorts",
+    ),
+    Rule(
+        "*topk*|*TopK*|*gatherMedian*|*gatherKthValue*|*kthvalue*|*sbtopk*|*mbtopk*|*compute_mode*",
+        "sort",
+        "selects the largest elements",
+        (0,),
+    ),
+    # EmbeddingBag.cu, Embedding.cu, EmbeddingBackwardKernel.cu
+    Rule(
+        "*embedding_backward*|*EmbeddingBag*|*embedding_bag*|*renorm_kernel*|*compute_grad_weight*|*krn_partial*|*sum_and_scatter*|*compute_num_of_partial_segments*|*write_num_of_segments*|*partial_segment_offset*",
+        "embedding",
+        "embedding table",
+        (0,),
+    ),
+    # IndexKernel.cu, Indexing.cu, ScatterGatherKernel.cu, TensorTransformations, Bucketization.cu, SummaryOps
+    Rule(
+        "*index_elementwise_kernel*|*indexSelect*|*indexFunc*|*index_*kernel*|*indexing_backward*",
+        "index",
+        "reads or writes by index",
+        (0,),
+    ),
+    Rule("*gather*|*scatter*|*take*|*put_*|*searchsorted*|*bucketize*", "index", "reads or writes by index"),
+    Rule(
+        "*tril_indices*|*triu_indices*|*nonzero*|*flag_kernel*|*compute_cuda_kernel*|*kernelHistogram*|*repeat_interleave*",
+        "index",
+        "computes indices",
+    ),
+    Rule("*flip_cuda*|*roll_cuda*|*kernel_pointwise_flip*", "copy", "copies in another order"),
+    Rule("*im2col*|*col2im*|*vol2col*|*col2vol*", "layout", "unfolds an image into a matrix"),
+    Rule("*triu_tril*", "elementwise", "keeps a triangle", (0,)),
+    Rule("*upsample*|*grid_sampler*|*reflection_pad*|*replication_pad*", "elementwise", "resamples or pads", (0,)),
+    Rule("*transform_bias_rescale_qkv*", "elementwise", "adds the bias to Q, K and V", (0,)),
+    # UnfoldBackward, DepthwiseConv2d.cu, DepthwiseConv3d.cu
+    Rule("*conv_depthwise*|*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (0,)),
+    Rule("*prepare_grouped_gemm_data*", "index", "prepares pointers for grouped multiplications"),
+    Rule(
+        "*int4mm*|*weight_int8pack_mm*|*tinygemm*", "gemm", "multiplication with small weights", tensor_cores="unknown"
+    ),
+    Rule(
+        "*multimem_*|*one_shot_all_reduce*|*two_shot_all_reduce*|*barrier_kernel*|*symm_mem*",
+        "collective",
+        "symmetric memory",
+        (0,),
+    ),
+    Rule(
+        "*_assert_async*|*spin_kernel*|*unpack_pivots*|*to_dense_representation*|*_cdist*|*cdist*|*pdist*|*amp_*|*unique*|*linalg*|*triangular*|*cross_kernel*|*renorm*",
+        "other",
+        "",
+    ),
+    Rule("*optimizer*|*adam*", "optimizer", "optimizer step"),
+    Rule("*dequantize*|*quantize*|*fake_quant*", "quantize", "quantizes"),
+    Rule("*ctc_loss*|*rnn*|*lstm_cell*|*gru_cell*", "rnn", "recurrent network"),
+)
+
+# Lists of tensors: the functor decides (ForeachFunctors.cuh, fused_adam_impl.cu, FusedSgdKernel.cu).
+_LIST_FUNCTORS = sourced(
+    "ForeachFunctors.cuh and the Fused*Kernel.cu files of PyTorch; csrc of NVIDIA Apex",
+    Rule(
+        "*FusedAdam*|*FusedSgd*|*FusedAdagrad*|*FusedOptimizer*|*AdamFunctor*|*AdamCapturable*|*SGDFunctor*|*LAMB*|*NovoGrad*|*AdagradFunctor*",
+        "optimizer",
+        "a fused optimizer step on a list of tensors",
+    ),
+    Rule("*Norm*Functor*|*MaxNorm*", "reduction", "norms of a list of tensors"),
+    Rule("*Copy*", "copy", "copies a list of tensors"),
+)
+
+# Names that PyTorch gives outside its namespace: in an unnamed one.
+_UNNAMED = (
+    "softmax_warp",
+    "elementwise_kernel_with_index",
+    "randperm",
+    "indexing_backward_kernel",
+    "multimem_",
+    "searchsorted",
+    "compute_cuda_kernel",
+)
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of one of PyTorch's own kernels says, or ``None`` if it is none."""
+    base = term.base
+    if base.startswith("multi_tensor_apply_kernel") and term.arguments:
+        return _list_kernel(term, "apex")
+    plain = base.removeprefix("(anonymous namespace)::")
+    if not base.startswith("at::") and not plain.startswith((*_UNNAMED, "cunn_")):
+        return None
+    if not base.startswith("at::") and not term.arguments:
+        return None
+    last = base.rpartition("::")[2]
+    if "multi_tensor_apply" in last:
+        return _list_kernel(term, "aten")
+    if ("elementwise_kernel" in last or "ElementwiseKernel" in last) and not last.startswith(
+        ("index_", "_scatter_gather", "distribution_")
+    ):
+        return _loop(term)
+    rule = find(_RULES, base)
+    if rule is None:
+        # A kernel of PyTorch that the rules do not know: none of its own is a matrix kernel, but bundled ones are.
+        return KernelName(library="aten", direction=direction_of(base))
+    decoded = apply(rule, term, "aten", _NAMESPACES)
+    if rule.role == "reduction" and "reduce_kernel" in last:
+        return decoded._replace(dtypes=_reduced_types(term))
+    return decoded
+
+
+def _loop(term: Term) -> KernelName:
+    functor = _functor(term)
+    rule = find(_FUNCTORS, functor.base if functor else "")
+    assert rule is not None
+    name = apply(rule, term, "aten", _NAMESPACES)
+    if functor is None:
+        return name
+    direction = direction_of(functor.base) or direction_of(term.base)
+    return name._replace(direction=direction, dtypes=_functor_types(functor))
+
+
+def _functor(term: Term) -> Term | None:
+    """Return the functor of a loop: the first argument that is no number, without PyTorch's wrapper around it."""
+    for argument in term.arguments:
+        if argument.base.isdigit() or cpp_dtype(argument):
+            continue
+        if "gpu_kernel_impl" in argument.base and argument.arguments:
+            return argument.arguments[0]
+        return argument
+    return None
+
+
+_LAMBDA = re.compile(r"\{lambda\([^{}]*\)#\d+\}")
+_COPY_TARGETS = {
+    "bfloat16_copy_kernel_cuda": "bf16",
+    "float16_copy_kernel_cuda": "fp16",
+    "bfloat16tofloat32_copy_kernel_cuda": "fp32",
+    "float16tofloat32_copy_kernel_cuda": "fp32",
+}
+
+
+def _functor_types(functor: Term) -> tuple[str, ...]:
+    """Return the types that a functor is written for.
+
+    Source:
+        Functors take their types as template arguments (BinaryFunctor: first, second, result),
+        lambdas as parameters. Copy.cu: ``bfloat16_copy_kernel_cuda`` casts its parameter to bf16.
+    """
+    target = next((dtype for name, dtype in _COPY_TARGETS.items() if f"::{name}" in functor.base), None)
+    if _LAMBDA.search(functor.base) and functor.parameters:
+        # The outer functions' parameters come first; the innermost lambda's are the element types.
+        count = functor.base.rpartition("{lambda(")[2].partition(")")[0].count(",") + 1
+        types = [cpp_dtype(one) for one in functor.parameters[-count:]]
+    else:
+        types = [cpp_dtype(one) for one in functor.arguments[:3]]
+    return once([*types, target])
+
+
+def _reduced_types(term: Term) -> tuple[str, ...]:
+    """Return the element type of ``reduce_kernel<512, 1, ReduceOp<scalar, ...>>``."""
+    for argument in term.arguments:
+        if argument.base.endswith("ReduceOp") and argument.arguments:
+            return once([cpp_dtype(argument.arguments[0])])
+    return ()
+
+
+def _list_kernel(term: Term, library: str) -> KernelName:
+    names = " ".join(inner.base for inner in term.walk())
+    rule = find(_LIST_FUNCTORS, names) or find(_RULES, "multi_tensor_apply")
+    assert rule is not None
+    functor = next((inner for inner in term.arguments if "Functor" in inner.base), None)
+    types = once([cpp_dtype(functor.arguments[0])]) if functor and functor.arguments else ()
+    return apply(rule, term, library, _NAMESPACES, dtypes=types)

@@ -1,0 +1,193 @@
+"""cuBLAS and cuBLASLt: nvjet, kernels named after an architecture, and small helpers."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import WORDS, cpp_dtype
+from ..kernel_name import KernelName, Part, once
+from ..mma import Operation, operation
+from ..rules import Rule, Word, apply, find, read_words, sourced
+from ..signature import Term
+
+ARCHITECTURES = {
+    "maxwell": "sm50",
+    "pascal": "sm60",
+    "volta": "sm70",
+    "turing": "sm75",
+    "ampere": "sm80",
+    "hopper": "sm90",
+}
+
+# nvjet: the matrix kernels of cuBLAS from CUDA 12.x on, for Hopper and Blackwell. Read off pairs of cublasLt calls
+# and kernel names; all of them executed tensor-core instructions wherever hardware counters were read.
+_NVJET = re.compile(r"nvjet_(?:sm\d+_)?([a-z]{3,6})_\d+x\d+_\d+x\d+_\d+x\d+(?:_[A-Za-z0-9]+)*")
+_NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "d": "fp64", "q": "fp8"}
+_NVJET_WORDS = (
+    Word("nvjet", "a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores"),
+    Word(r"sm(\d+)", "built for compute capability {0}, in tens", "arch"),
+    Word(r"(\d+)x(\d+)", ""),
+    Word("h", "tiles are walked horizontally"),
+    Word("v", "tiles are walked vertically"),
+    Word("2cta", "two thread blocks share one matrix instruction"),
+    Word("bz", "the result is overwritten (beta is zero)"),
+    Word("badd", "the result is added to (beta is not zero)"),
+    Word(r"coop([AB])", "two warp groups cooperate on one tile, split along {0}"),
+    Word("splitK", "the inner dimension is split over thread blocks; another kernel adds up the parts"),
+    Word("bias", "adds a bias"),
+    Word(r"(relu|gelu)(?:aux)?bias", "adds a bias and applies {0}"),
+    Word(r"(relu|gelu)(?:aux)?", "applies {0}"),
+    Word("ovscale", "scales by an outer vector (row-wise scaling of fp8)"),
+    Word(r"algo(\d+)", "variant {0}"),
+    Word(r"([NT])([NT])([NT])", "A {0}, B {1}, result {2}: N as stored, T transposed"),
+)
+
+_NAMED = re.compile(r"(?:maxwell|pascal|volta|turing|ampere|hopper)_[a-z0-9_]*?gemm(?:_\S*)?")
+_NAMED_WORDS = (
+    Word(r"(maxwell|pascal|volta|turing|ampere|hopper)", "written for {0}; later GPUs run it too"),
+    Word(r"(?:fp|bf|tf|int)\d+", "data type"),
+    Word(r"(\d+x\d+)", "tile of the result a thread block calculates: {0}", "tile", "{0}"),
+    Word(r"sliced(\d+x\d+)", "the tile is shared out to {0} slices of the inner dimension"),
+    Word(r"ldg(\d+)", "loads {0} elements at once"),
+    Word(r"stages", "software pipeline, as depth of a step and number of stages"),
+    Word(r"relu", "can apply relu"),
+    Word(r"f2f", "converts the result from fp32"),
+    Word(r"splitK", "the inner dimension is split over thread blocks"),
+    Word(r"([nt])([nt])", "layout of A and B: n as stored, t transposed"),
+    Word(r"v(\d+)", "version {0}"),
+)
+
+_NAMESPACES = {
+    "cublasLt": "cuBLASLt",
+    "internal": "inside cuBLAS",
+    "epilogue": "inside cuBLAS",
+    "cutlass1x": "CUTLASS 1, as bundled in cuBLAS",
+}
+
+_CUBLAS = "names and parameter types (cublasGemvParams, cublasSplitKParams, ...) of the kernels inside libcublas"
+_RULES = sourced(
+    _CUBLAS,
+    Rule("internal::gemvx::kernel", "gemv", "matrix times vector, on CUDA cores", (2, 3, 4)),
+    Rule("gemv2T_kernel*|gemv2N_kernel*|gemvNSP_kernel*|gemv*_kernel*", "gemv", "matrix times vector, on CUDA cores"),
+    Rule("gemmSN_*_kernel*", "gemm", "matrix multiplication with few columns, on CUDA cores"),
+    Rule("gemmk1_kernel", "gemm", "matrix multiplication with inner dimension 1, on CUDA cores"),
+    Rule("magma_*gemmEx_kernel", "gemm", "matrix multiplication in the way of MAGMA, on CUDA cores", (0, 1)),
+    Rule("*splitKreduce_kernel", "reduction", "adds up the parts of a split inner dimension"),
+    Rule("dot_kernel*", "reduction", "dot product of two vectors"),
+    Rule("reduce_1Block_kernel*|asum_kernel*|nrm2_kernel*|iamax*_kernel*|iamin*_kernel*", "reduction", "adds up"),
+    Rule("scal_kernel*|axpy_kernel*|*scal_kernel_val*|rot*_kernel*", "elementwise", "scales or adds vectors"),
+    Rule("copy_kernel*|swap_kernel*", "copy", "copies vectors"),
+    Rule("transpose_*kernel*|geam_*", "layout", "transposes a matrix"),
+    Rule(
+        "epilogue::impl::globalKernel|*epilogue*Kernel", "elementwise", "bias and activation after the multiplication"
+    ),
+    Rule(
+        "*trsm*|*trsv*|*trmm*|*syrk*|*ger_kernel*|*getrf*|*getri*|*getrs*|*geqrf*|*matinv*", "other", "linear algebra"
+    ),
+)
+_GEMV_TYPES = re.compile(r"cublasGemvTensor(?:Strided)?(?:Batched)?")
+# Legacy kernels: a BLAS letter, gemm, and a tile or a variant.
+_LEGACY = re.compile(r"[sdczh]gemm_(?:largek_lds\d+|\d+x\d+x\d+_[NTC]{2}\w*|kernel\d\w*)")
+_CUTLASS_1 = {"IgemmTraits": "no", "SgemmTraits": "no", "DgemmTraits": "no", "HgemmTraits": "no"}
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a cuBLAS kernel says, or ``None`` if it is none."""
+    if term.base.startswith("nvjet_"):
+        return _nvjet(term.base)
+    if term.base.startswith(tuple(ARCHITECTURES)):
+        return _named_after_architecture(term)
+    if term.base.startswith("cutlass1x::gemm::"):
+        return _cutlass_1(term)
+    if _LEGACY.fullmatch(term.base):
+        dtype = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128", "h": "fp16"}[term.base[0]]
+        rule = Rule(term.base, "gemm", "matrix multiplication by ordinary arithmetic on CUDA cores")
+        return apply(rule, term, "cublas", {}, dtypes=(dtype,))
+    return _helper(term)
+
+
+def _nvjet(name: str) -> KernelName | None:
+    match = _NVJET.fullmatch(name)
+    if match is None:
+        return None
+    letters = match[1]
+    words = name.split("_")
+    parts, fields = read_words(words, _NVJET_WORDS)
+    first = words.index(letters, 1)
+    tile, depth, cluster = words[first + 1 : first + 4]
+    inner, stages = depth.split("x")
+    kinds = [_NVJET_TYPES.get(letter) for letter in letters]
+    told = list(parts)
+    told[first] = Part(letters, _nvjet_types(letters, kinds))
+    told[first + 1] = Part(tile, "tile of the result that a thread block calculates")
+    told[first + 2] = Part(depth, f"steps of {inner} along the inner dimension, {stages} in flight")
+    told[first + 3] = Part(cluster, "thread blocks in a cluster")
+    arch = fields.get("arch", [None])[0]
+    return KernelName(
+        library="cublas",
+        role="gemm",
+        dtypes=once([*kinds[:-2], kinds[-1]]),
+        arch=arch,
+        tile=f"{tile}x{inner}",
+        instruction="wgmma" if arch == "sm90" else "tcgen05" if arch else None,
+        tensor_cores="yes",
+        parts=tuple(told),
+    )
+
+
+def _nvjet_types(letters: str, kinds: list[str | None]) -> str:
+    shown = [kind or f"type {letter!r}" for kind, letter in zip(kinds, letters, strict=True)]
+    return f"operands {', '.join(dict.fromkeys(shown[:-2]))}, summed in {shown[-2]}, result {shown[-1]}"
+
+
+def _named_after_architecture(term: Term) -> KernelName | None:
+    name = term.text if "<" not in term.text else term.base
+    words = name.split("_")
+    place = next((place for place, word in enumerate(words) if operation(word)), None)
+    if place is None or _NAMED.fullmatch(name) is None:
+        return None
+    found = operation(words[place])
+    assert found is not None
+    parts, fields = read_words(words, _NAMED_WORDS)
+    told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
+    typed = [WORDS.get(word) for word in words]
+    return KernelName(
+        library="cublas",
+        role="gemm",
+        dtypes=operand_dtypes(found, once(typed)),
+        arch=ARCHITECTURES[words[0]],
+        tile=fields.get("tile", [None])[0],
+        instruction=found.instruction,
+        tensor_cores=found.tensor_cores,
+        parts=tuple(told),
+    )
+
+
+def operand_dtypes(found: Operation, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the data types of a kernel: those that its name gives, else those that the operation implies."""
+    return named or once([found.operands])
+
+
+def _cutlass_1(term: Term) -> KernelName:
+    traits = [name for inner in term.walk() if (name := inner.base.rpartition("::")[2]).endswith("Traits")]
+    cores = next((_CUTLASS_1[name] for name in traits if name in _CUTLASS_1), "unknown")
+    meaning = "matrix multiplication; the traits say with which arithmetic (Igemm: DP4A on CUDA cores)"
+    rule = Rule(term.base, "gemm", meaning, tensor_cores=cores, source="CUTLASS 1.3, gemm/*_traits.h")
+    dtypes = ("int8",) if "IgemmTraits" in traits else ()
+    return apply(rule, term, "cublas", _NAMESPACES, dtypes=dtypes)
+
+
+def _helper(term: Term) -> KernelName | None:
+    library = "cublaslt" if term.base.startswith("cublasLt::") or "cublasLt" in term.text else "cublas"
+    rule = find(_RULES, term.base)
+    ours = "cublas" in term.text or term.base.startswith(("internal::gemvx::", "cublasLt::"))
+    if rule is None or not (ours or (term.arguments and rule.role in ("gemm", "gemv", "reduction"))):
+        return KernelName(library=library) if ours else None
+    dtypes = None if rule.types else _tensor_types(term)
+    return apply(rule, term, library, _NAMESPACES, **({"dtypes": dtypes} if dtypes is not None else {}))
+
+
+def _tensor_types(term: Term) -> tuple[str, ...]:
+    """Return the element types of the tensors among the template arguments."""
+    tensors = (inner for inner in term.walk() if _GEMV_TYPES.fullmatch(inner.base) and inner.arguments)
+    return once(cpp_dtype(tensor.arguments[0]) for tensor in tensors)

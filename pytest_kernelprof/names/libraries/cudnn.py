@@ -1,0 +1,231 @@
+"""cuDNN: generated engines, the older assembly kernels, engines written in C++, recurrent networks."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import WORDS
+from ..kernel_name import KernelName, Part, once
+from ..mma import operation
+from ..rules import Rule, Word, apply, direction_of, find, read_words, sourced
+from ..signature import Term
+from .cublas import ARCHITECTURES, operand_dtypes
+
+# cuDNN generates and compiles kernels at run time and names them after the engine, the fused operations, the
+# instruction and the knobs. The blog "Attention is all you profile" reads one piece by piece.
+_GENERATED_WORDS = (
+    Word("cudnn", "cuDNN"),
+    Word("generated", "generated and compiled by cuDNN at run time"),
+    Word("fort", "cuDNN's kernel generator"),
+    Word("oss", "from cuDNN's open-source front end"),
+    Word("native", "written for this operation, not assembled from others"),
+    Word("sdpa", "scaled dot-product attention", "role", "attention"),
+    Word("matmul|gemm", "matrix multiplication", "role", "gemm"),
+    Word(r"conv\w*", "convolution", "role", "convolution"),
+    Word(r"layernorm|rmsnorm|batchnorm|norm", "normalization", "role", "norm"),
+    Word(r"pointwise|elementwise", "element by element", "role", "elementwise"),
+    Word("reduction", "sums up", "role", "reduction"),
+    Word(r"sm(\d+)", "built for compute capability {0}, in tens", "arch"),
+    Word("flash", "in the way of FlashAttention: scores never reach memory"),
+    Word("fprop", "forward", "direction", "forward"),
+    Word("bprop", "backward", "direction", "backward"),
+    Word("dgrad", "gradient of the input", "direction", "backward"),
+    Word("wgrad", "gradient of the weights", "direction", "backward"),
+    Word("wgmma", "tensor cores through WGMMA, the warp-group instruction of Hopper", "instruction"),
+    Word("wmma", "tensor cores through the warp-wide matrix instructions", "instruction"),
+    Word(
+        r"utcmma|umma|tcgen05|utc\w*mma",
+        "tensor cores through tcgen05, the instruction of Blackwell",
+        "instruction",
+        "tcgen05",
+    ),
+    Word(r"(?:bf16|f16|fp8|f8|e4m3|f32|tf32|f64)", "type of the operands' pipe", "type"),
+    Word("knob", "the number of the tuning choice follows"),
+    Word(r"\d+", "number"),
+    Word(r"(\d+x\d+x\d+)", "tile that a thread block calculates at once", "shape", "{0}"),
+    Word(r"cga(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
+    Word(r"kernel\d+", "number of the kernel in the engine"),
+)
+
+# volta_scudnn_128x64_relu_small_nn_v1, cudnn_infer_ampere_scudnn_..., _5x_cudnn_ampere_fp16_scudnn_fp16_...
+_ASSEMBLED = re.compile(
+    r"_{0,2}(?:(?:5x_)?cudnn_)?(?:(?:infer|train)_)?(maxwell|pascal|volta|turing|ampere|hopper)_([a-z0-9_]*?cudnn)((?:_\w+)?)"
+)
+_ASSEMBLED_WORDS = (
+    Word("5x", "built for generation 5 of the library's interface"),
+    Word("cudnn", "cuDNN"),
+    Word("infer|train", "the part of cuDNN for inference or training"),
+    Word(r"(maxwell|pascal|volta|turing|ampere|hopper)", "written for {0}; later GPUs run it too"),
+    Word(r"(?:fp|bf|tf|int)\d+", "data type"),
+    Word("winograd", "by Winograd's algorithm"),
+    Word(r"(\d+x\d+)", "tile of the result a thread block calculates", "tile", "{0}"),
+    Word(r"sliced(\d+x\d+)", "the tile is shared out to {0} slices of the inner dimension"),
+    Word(r"ldg(\d+)", "loads {0} elements at once"),
+    Word("relu", "can apply relu"),
+    Word("stridedB", "the second operand is strided: gradient of the input"),
+    Word("splitK", "the inner dimension is split over thread blocks"),
+    Word(r"xregs|interior|small|medium|large|exp", "variant for a range of sizes"),
+    Word(r"nhwc|nchw", "layout of the tensors"),
+    Word(r"([nt])([nt])", "layout of the operands: n as stored, t transposed"),
+    Word(r"v(\d+)", "version {0}"),
+)
+
+# ``xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::fprop::Kernel_traits<xmma_cudnn::Ampere_hmma_fp16_traits...``
+_XMMA_ARITHMETIC = re.compile(r"_(hmma|imma|bmma|gmma|ffma|hfma2|idp4a)_")
+
+_NAMESPACES = {
+    "cudnn": "cuDNN",
+    "cask_cudnn": "cuDNN's store of assembled kernels",
+    "cask_cudnn_infer": "cuDNN's store of assembled kernels",
+    "cask_cudnn_train": "cuDNN's store of assembled kernels",
+    "cask__5x_cudnn": "cuDNN's store of assembled kernels",
+    "cask_plugin__5x_cudnn": "cuDNN's store of assembled kernels",
+}
+_CUDNN = "names of the kernels inside libcudnn, and the algorithm names of its API (cudnnConvolutionFwdAlgo_t, ...)"
+_RULES = sourced(
+    _CUDNN,
+    Rule(
+        "*compute*OffsetsKernel*|*init_device_workspace_kernel",
+        "other",
+        "prepares indices for an implicit multiplication",
+    ),
+    Rule("*nchwToNhwc*|*nhwcToNchw*|*tensorTransformGeneric*|*foldedNhwcTo*", "layout", "converts the layout", (0, 1)),
+    Rule("*nchwAddPadding*|*nhwcAddPadding*|*AddPadding*Kernel", "layout", "pads channels", (0, 1)),
+    Rule("*kern_precompute_indices*|*computeOffsets*", "other", "prepares indices"),
+    Rule("*flip_filter*", "layout", "mirrors the filter", (0, 1)),
+    Rule("*im2col*|*col2im*", "layout", "unfolds an image into a matrix", (0,)),
+    Rule(
+        "*scalePackedTensor*|*setTensor*|*addTensor*|*op_generic_tensor*|*op_tensor*", "elementwise", "by element", (0,)
+    ),
+    Rule("*fft2d_r2c*|*fft2d_c2r*|*fft1d_*", "fft", "Fourier transform of tiles of a convolution", (0,)),
+    Rule("*pointwise_mult_and_sum_complex*", "elementwise", "multiplies spectra"),
+    Rule("*winograd*|*Winograd*", "convolution", "a pass of Winograd's algorithm", (1,)),
+    Rule("*implicit_convolve_sgemm*", "convolution", "implicit multiplication in FP32 on CUDA cores", (0, 1)),
+    Rule("*explicit_convolve_sgemm*", "convolution", "explicit multiplication in FP32 on CUDA cores", (0,)),
+    Rule("*reduce_wgrad*|*wgrad2d_*_reduce*|*dgrad2d_*_reduce*", "reduction", "adds up the parts of a gradient", (0,)),
+    Rule("*wgrad_alg*engine*|*wgrad*_alg*", "convolution", "gradient of the weights, on CUDA cores", (0,)),
+    Rule(
+        "*dgrad_engine*|*dgrad_alg*engine*|*dgrad2d_alg*", "convolution", "gradient of the input, on CUDA cores", (0,)
+    ),
+    Rule("*conv2d_grouped_direct_kernel*|*conv3d_grouped*", "convolution", "grouped convolution, on CUDA cores"),
+    Rule("*conv2d_c1_k1*|*dgrad2d_c1_k1*|*wgrad2d_c1_k1*", "convolution", "depthwise convolution, on CUDA cores"),
+    Rule("*spatial_convolution*", "convolution", "convolution", tensor_cores="unknown"),
+    Rule("*bn_fw_*|*bn_bw_*|*batchnorm*|*bnFw*|*bnBw*|*batch_norm*", "norm", "batch normalization", (0,)),
+    Rule("*softmax_fw*|*softmax_bw*|*softmax*kernel*", "softmax", "softmax"),
+    Rule("*pooling_fw*|*pooling_bw*|*maxPool*|*avgPool*", "reduction", "pooling"),
+    Rule("*activation_fw*|*activation_bw*", "elementwise", "activation"),
+    Rule("*dropout_fp*|*dropout_bp*", "random", "dropout"),
+    Rule(
+        "*compute_dot_do_o*", "reduction", "row sums of dO times O, for the backward of attention", direction="backward"
+    ),
+    Rule("*convert_dq_to_16bits*", "elementwise", "scales and rounds a gradient", direction="backward"),
+    Rule("*fmha_reduce_head*", "reduction", "adds up gradients over heads that share K and V", direction="backward"),
+)
+
+# cudnnRNNForward and its backward: the persistent kernels say FMA or HMMA where they multiply.
+_RNN = re.compile(r"(?:cudnn::)?(?:\w+::)*(RNN|LSTM|GRU|persistRNN|PersistentRNN)_?(\w*)")
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a cuDNN kernel says, or ``None`` if it is none."""
+    base = term.base
+    if base.startswith("cudnn_generated_"):
+        return _generated(base)
+    if _ASSEMBLED.fullmatch(base):
+        return _assembled(base)
+    if base.startswith("xmma_"):
+        return _xmma(term)
+    rnn = _RNN.fullmatch(base)
+    if rnn and ("cudnn" in term.text or term.arguments):
+        return _rnn(term, rnn[2])
+    ours = "cudnn" in term.text
+    rule = find(_RULES, base)
+    if rule is None:
+        return KernelName(library="cudnn") if ours else None
+    if not ours and not _is_bare_engine(term):
+        return None
+    return apply(rule, term, "cudnn", _NAMESPACES)
+
+
+_BARE = ("conv2d_c1_k1_", "dgrad2d_c1_k1_", "wgrad2d_c1_k1_")
+_BARE_ENGINES = (
+    "wgrad_alg",
+    "dgrad_alg",
+    "dgrad_engine",
+    "implicit_convolve",
+    "explicit_convolve",
+    "flip_filter",
+    "fft2d_",
+    "fft1d_",
+)
+_BARE_TEMPLATES = (*_BARE_ENGINES, "nchwToNhwc", "nhwcToNchw", "tensorTransform", "pointwise_mult", "bn_fw", "bn_bw")
+
+
+def _is_bare_engine(term: Term) -> bool:
+    """Return whether a name without the word cudnn is one of cuDNN's all the same."""
+    return term.base.startswith(_BARE) or (bool(term.arguments) and term.base.startswith(_BARE_TEMPLATES))
+
+
+def _generated(name: str) -> KernelName:
+    parts, fields = read_words(name.split("_"), _GENERATED_WORDS)
+    role = fields.get("role", ["other"])[0]
+    instruction = fields.get("instruction", [None])[0]
+    return KernelName(
+        library="cudnn",
+        role=role,
+        direction=fields.get("direction", [None])[0],
+        dtypes=(),  # The pipe's type stands in the name, the operands' (bf16 too runs as f16) does not.
+        arch=fields.get("arch", [None])[0],
+        tile=fields.get("shape", [None])[0],
+        instruction=instruction,
+        tensor_cores="yes" if instruction else "no" if role in ("norm", "elementwise", "reduction") else "unknown",
+        attention_backend="cudnn" if role == "attention" else None,
+        parts=parts,
+    )
+
+
+def _assembled(name: str) -> KernelName | None:
+    words = name.strip("_").split("_")
+    place = next((place for place, word in enumerate(words) if operation(word)), None)
+    if place is None:
+        return None
+    found = operation(words[place])
+    assert found is not None
+    parts, fields = read_words(words, _ASSEMBLED_WORDS)
+    arch = next(ARCHITECTURES[word] for word in words if word in ARCHITECTURES)
+    return KernelName(
+        library="cudnn",
+        role="convolution",
+        direction=direction_of(name),
+        dtypes=operand_dtypes(found, once(WORDS.get(word) for word in words)),
+        arch=arch,
+        tile=fields.get("tile", [None])[0],
+        instruction=found.instruction,
+        tensor_cores="no" if "winograd" in words and found.instruction is None else found.tensor_cores,
+        parts=tuple(Part(found.word, found.meaning) if part.text == found.word else part for part in parts),
+    )
+
+
+def _xmma(term: Term) -> KernelName:
+    """Decode a kernel of XMMA that is spelled out in types."""
+    names = " ".join([term.base, *(inner.base for inner in term.walk())])
+    convolution = "implicit_gemm" in names or "ext::depthwise" in names
+    arithmetic = _XMMA_ARITHMETIC.search(names)
+    plain = arithmetic is not None and not arithmetic[1].endswith("mma")
+    plain = plain or (arithmetic is not None and arithmetic[1] == "ffma")
+    cores = "unknown" if arithmetic is None else "no" if plain else "yes"
+    rule = Rule("*", "convolution" if convolution else "gemm", "a matrix kernel of XMMA", tensor_cores=cores)
+    return apply(rule, term, "cudnn", _NAMESPACES, direction=direction_of(names))
+
+
+def _rnn(term: Term, rest: str) -> KernelName:
+    persistent = "Persist" in rest or "Persist" in term.base or "persist" in term.base
+    cores = "yes" if "HMMA" in rest or "TensorOp" in rest else "unknown" if persistent and "FMA" not in rest else "no"
+    if persistent and rest.endswith(("fp_RNN", "fp_LSTM", "fp_GRU")):
+        cores = "no"  # Measured: the twin on tensor cores ends in _HMMA.
+    how = {"yes": ", multiplied on tensor cores", "no": "", "unknown": ""}[cores]
+    rule = Rule(term.base, "rnn", f"recurrent network{how}", (0,), tensor_cores=cores, source=_CUDNN)
+    direction = (
+        "backward" if re.search(r"_b[pw]", term.base) else "forward" if re.search(r"_f[pw]", term.base) else None
+    )
+    return apply(rule, term, "cudnn", _NAMESPACES, direction=direction)

@@ -1,0 +1,16 @@
+"""cuRAND."""
+
+from __future__ import annotations
+
+from ..kernel_name import KernelName
+from ..rules import Rule, apply, sourced
+from ..signature import Term
+
+_RULE = sourced("cuRAND, curand_kernel.h", Rule("*", "random", "draws random numbers, or prepares to"))[0]
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a cuRAND kernel says, or ``None`` if it is none."""
+    if term.base.startswith("curand") or "curandState" in term.text:
+        return apply(_RULE, term, "curand", {})
+    return None

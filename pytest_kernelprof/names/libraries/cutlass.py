@@ -1,0 +1,174 @@
+"""CUTLASS: configurations spelled out in words, and kernels spelled out in types."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import WORDS, cpp_dtype
+from ..kernel_name import KernelName, Part, once
+from ..mma import Operation, operation
+from ..rules import Rule, Word, apply, fits, read_words
+from ..signature import Term
+from .cublas import operand_dtypes
+
+# ``cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_nn_align8``: the CUTLASS profiler's naming, which cuBLAS
+# and cuDNN keep for the kernels that they instantiate.
+_CONFIGURATION = re.compile(r"cutlass(?:3x)?_(?:sm)?(?:\d+[a-z]?_)?(?:wmma_)?(?:sparse_)?(tensorop|simt|wmma)_.+")
+_WORDS = (
+    Word("cutlass3x", "CUTLASS 3"),
+    Word("cutlass", "CUTLASS, NVIDIA's templates for matrix kernels"),
+    Word(r"(?:sm)?(\d+)a?", "built for compute capability {0}, in tens; later GPUs can run it", "arch", "sm{0}"),
+    Word("tensorop", "multiplies on tensor cores"),
+    Word("wmma", "through the warp-wide WMMA interface"),
+    Word("simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores"),
+    Word("sparse", "one operand is 2:4 sparse"),
+    Word(r"(?:bf16|f16|tf32|f32|f64|s8|u8|s4|s32|e4m3|e5m2|e2m1)", "data type", "type"),
+    Word("relu", "can apply relu"),
+    Word("optimized", "uses precomputed offsets"),
+    Word("analytic", "computes its offsets as it goes"),
+    Word(r"align(\d+)", "operands are aligned to {0} elements", "align"),
+    Word(r"([nt])([nt])", "layout of A and B: n column-major, t row-major"),
+    Word(r"(nhwc|nchw|ndhwc)", "layout of the tensors: {0}"),
+    Word("unity", "unit"),
+    Word("stride", "stride"),
+    Word("grouped", "many multiplications in one launch"),
+)
+_TILE = re.compile(r"\d+x\d+")
+
+_NAMESPACES = {"cutlass": "CUTLASS, NVIDIA's templates for matrix kernels"}
+# What CUTLASS types say about the instruction: cutlass/arch/mma.h (OpClass*), gemm/warp (MmaSimt, MmaTensorOp),
+# gemm/dispatch_policy.hpp (Gmma: WGMMA of sm_90, Umma: tcgen05 of sm_100), cute/arch/mma_sm*.hpp (SM80_16x8x16_...).
+_ON_TENSOR_CORES = re.compile(
+    r"OpClass\w*TensorOp|MmaTensorOp|MmaVoltaTensorOp|MmaComplexTensorOp|Gmma|Umma|UMMA|GMMA|SM(?:7|8|9|1\d)\d_\d+x\d+x\d+_|SM100_MMA"
+)
+_ON_CUDA_CORES = re.compile(r"OpClassSimt|MmaSimt|UniversalFMA")
+_CUTE_ATOM = re.compile(r"SM(\d+)_(\d+x\d+x\d+)_")
+_OPERATORS = {"Fprop": "forward", "Dgrad": "backward", "Wgrad": "backward"}
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a CUTLASS kernel says, or ``None`` if it is none.
+
+    Source:
+        The CUTLASS profiler's naming of kernels; cutlass/device_kernel.h, whose entry points are
+        ``Kernel``, ``Kernel2`` and ``device_kernel``.
+    """
+    namespace, _, entry = term.base.partition("::")
+    if not namespace.startswith("cutlass"):
+        return None
+    if not entry:
+        return _configured(term.base, _library(namespace, "cutlass"), ()) if not term.arguments else None
+    if not term.arguments or not fits("Kernel|Kernel2|device_kernel", entry):
+        return None
+    library = _library(namespace, "cutlass")
+    outer = (Part(f"{namespace}::{entry}", f"the entry point of CUTLASS{_bundled(library)}"),)
+    return _configured(term.arguments[0].base, library, outer) or _typed(term, library)
+
+
+def _library(namespace: str, default: str) -> str:
+    """``cutlass__5x_cudnn`` and ``cutlass_cudnn_infer`` are the copies inside cuDNN."""
+    return next((name for name in ("cudnn", "cublas") if name in namespace), default)
+
+
+def _bundled(library: str) -> str:
+    return "" if library == "cutlass" else f", in the copy that {library} ships"
+
+
+def _configured(name: str, library: str, outer: tuple[Part, ...]) -> KernelName | None:
+    match = _CONFIGURATION.fullmatch(name)
+    words = name.split("_")
+    found = next((found for word in words if (found := operation(word))), None)
+    if match is None or found is None:
+        return None
+    parts, fields = read_words(words, _WORDS)
+    told = [Part(found.word, found.meaning) if part.text == found.word else part for part in parts]
+    tiles = [place for place, word in enumerate(words) if _TILE.fullmatch(word)]
+    tile = "x".join(words[place] for place in tiles[:2])
+    if tiles:
+        told[tiles[0]] = Part(words[tiles[0]], "tile of the result that a thread block calculates")
+        if len(tiles) > 1:
+            inner, stages = words[tiles[1]].split("x")
+            told[tiles[1]] = Part(words[tiles[1]], f"steps of {inner} along the inner dimension, {stages} stages")
+            tile = f"{words[tiles[0]]}x{inner}"
+    convolution = found.operation in ("fprop", "dgrad", "wgrad", "deconv")
+    return KernelName(
+        library=library,
+        role="convolution" if convolution else "gemm",
+        direction={"fprop": "forward", "dgrad": "backward", "wgrad": "backward"}.get(found.operation),
+        dtypes=_dtypes(found, once(WORDS.get(word) for word in words)),
+        arch=fields.get("arch", [None])[0],
+        tile=tile or None,
+        instruction=found.instruction,
+        tensor_cores=_cores(match[1], found),
+        parts=(*outer, *told),
+    )
+
+
+def _dtypes(found: Operation, named: tuple[str, ...]) -> tuple[str, ...]:
+    if found.operands == "tf32":
+        # ``s1688fprop_optimized_tf32``, and ``s1688gemm`` without a type; ``s1688gemm_f16`` multiplies fp16.
+        return named or ("tf32",)
+    return operand_dtypes(found, named)
+
+
+def _cores(kind: str, found: Operation) -> str:
+    if kind == "simt":
+        return "no" if found.instruction is None else "unknown"
+    return "yes" if found.shape else "unknown"
+
+
+def _typed(term: Term, library: str) -> KernelName | None:
+    """Decode a kernel whose configuration is a type: the classes in it say what it multiplies, and how."""
+    names = [inner.base for inner in term.walk()]
+    role, direction, meaning = _purpose(names)
+    if role is None:
+        return None
+    tensor = any(_ON_TENSOR_CORES.search(name) for name in names)
+    plain = any(_ON_CUDA_CORES.search(name) for name in names)
+    cores = "no" if role == "reduction" else "yes" if tensor and not plain else "no" if plain else "unknown"
+    atom = next((match for name in names if (match := _CUTE_ATOM.search(name))), None)
+    instruction = next((word for sign, word in _INSTRUCTIONS if any(sign in name for name in names)), None)
+    dtype = next((dtype for inner in term.walk() if (dtype := cpp_dtype(inner)) and not _is_integer(dtype)), None)
+    rule = Rule(term.base, role, f"the entry point of CUTLASS{_bundled(library)}: {meaning}")
+    return apply(
+        rule,
+        term,
+        library,
+        _NAMESPACES,
+        direction=direction,
+        tensor_cores=cores,
+        instruction=instruction or (f"mma_{atom[2]}" if atom else None),
+        dtypes=once([dtype]),
+        arch=_arch(names),
+    )
+
+
+_INSTRUCTIONS = (("Umma", "tcgen05"), ("UMMA", "tcgen05"), ("Gmma", "wgmma"), ("GMMA", "wgmma"))
+
+
+def _is_integer(dtype: str) -> bool:
+    return dtype == "bool" or dtype.startswith(("int32", "int64", "uint", "int16"))
+
+
+def _arch(names: list[str]) -> str | None:
+    for name in names:
+        match = re.search(r"(?:arch::Sm|Sm|SM)(\d{2,3})\b", name)
+        if match:
+            return f"sm{match[1]}"
+    return None
+
+
+def _purpose(names: list[str]) -> tuple[str | None, str | None, str]:
+    if any("reduction::kernel::Reduce" in name for name in names):
+        return "reduction", None, "adds up the parts of a split inner dimension"
+    for name in names:
+        if "::conv::" in name or "ImplicitGemmConvolution" in name:
+            text = " ".join(names)
+            direction = next((way for sign, way in _OPERATORS.items() if sign in text), None)
+            return "convolution", direction, "convolution as an implicit matrix multiplication"
+        if "Fmha" in name or "::fmha::" in name:
+            direction = "backward" if "Bwd" in name else "forward" if "Fwd" in name else None
+            return "attention", direction, "fused attention"
+    if any("::gemm::" in name for name in names):
+        return "gemm", None, "matrix multiplication"
+    return None, None, ""

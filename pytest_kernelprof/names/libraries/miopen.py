@@ -1,0 +1,98 @@
+"""MIOpen."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import WORDS
+from ..kernel_name import KernelName, once
+from ..rules import Rule, Word, apply, direction_of, find, read_words, sourced
+from ..signature import Term
+
+# MIOpen: ConvAsmImplicitGemmGTCDynamic{Fwd,Bwd,Wrw}[Xdlops][NHWC]; gtcx is the generator for xdlops (MFMA).
+_IMPLICIT_GEMM = re.compile(r"igemm_(fwd|bwd|wrw)(?:_data)?_gtc(x\d*)?_(.+)")
+_IMPLICIT_GEMM_WORDS = (
+    Word("igemm", "convolution as an implicit matrix multiplication (MIOpen)"),
+    Word("fwd", "forward", "direction", "forward"),
+    Word("bwd", "gradient of the input", "direction", "backward"),
+    Word("wrw", "gradient of the weights", "direction", "backward"),
+    Word(r"gtcx\d*", "generated for xdlops, the matrix instructions of CDNA", "cores"),
+    Word("gtc", "generated for ordinary arithmetic", "plain"),
+    Word("nhwc|nchw", "layout of the tensors"),
+    Word(r"(?:fp|bf)\d+", "data type", "type"),
+    Word(r"bt(\d+x\d+x\d+)", "a work group calculates {0} at once", "tile", "{0}"),
+    Word(r"wt(\d+x\d+x\d+)", "a wave calculates {0} at once"),
+    Word("gkgs", "the inner dimension is split over work groups"),
+)
+
+_RULES = sourced(
+    "src/kernels and src/solver of MIOpen",
+    Rule(
+        "batched_transpose_*|transpose_NCHW2CNHW*|transpose_CNHW2NCHW*|transpose_packed*",
+        "layout",
+        "converts the layout",
+    ),
+    Rule("MIOpenBatchNorm*|MIOpenGroupNorm*|MIOpenLayerNorm*|miopenBatchNorm*", "norm", "normalization"),
+    Rule("SubTensorOpWithScalar*", "fill", "sets or scales a part of a tensor"),
+    Rule(
+        "SubTensorOpWithCastTensor*|SubTensorOpWithSubTensor*|SubTensorOpWithTransform*", "copy", "copies with a cast"
+    ),
+    Rule("Im2d2Col*|Im3d2Col*|Col2Im*", "layout", "unfolds an image into a matrix"),
+    Rule("MIOpenSoftmax*|Softmax*_MIOpen", "softmax", "softmax"),
+    Rule("mloPooling*|MIOpenPooling*", "reduction", "pooling"),
+    Rule(
+        "MIOpenActiv*|MIOpenNeuron*|OpTensor*|Op1dTensor*|Op2dTensor*|Op3dTensor*|Op4dTensor*|Op5dTensor*",
+        "elementwise",
+        "by element",
+    ),
+    Rule("miopenSp3AsmConvFury*|miopenSp3AsmConvRage*", "convolution", "Winograd", tensor_cores="unknown"),
+    Rule(
+        "miopenSp3AsmConv*|miopenGcnAsmWinograd*|*Winograd*", "convolution", "Winograd convolution, ordinary arithmetic"
+    ),
+    Rule("naive_conv_*", "convolution", "convolution step by step, ordinary arithmetic"),
+    Rule("miopenGcnAsmConv*|MIOpenConv*|MIOpenCvBwd*|mlo*Conv*", "convolution", "convolution, ordinary arithmetic"),
+    Rule("gridwise_convolution_*|*xdlops*", "convolution", "convolution", tensor_cores="unknown"),
+)
+_STARTS = ("MIOpen", "miopen", "batched_transpose_", "transpose_NCHW2", "transpose_CNHW2", "transpose_packed")
+_WORDS = (
+    "SubTensorOp",
+    "Im2d2Col",
+    "Im3d2Col",
+    "Col2Im",
+    "mloPooling",
+    "naive_conv_",
+    "gridwise_convolution_",
+    "OpTensor",
+)
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a MIOpen kernel says, or ``None`` if it is none."""
+    base = term.base.removesuffix(".kd")
+    if base.startswith("igemm_"):
+        return _implicit_gemm(base)
+    rule = find(_RULES, base) if base.startswith((*_STARTS, *_WORDS)) else None
+    if rule is None:
+        return None
+    if rule.tensor_cores == "unknown" and "xdlops" in base:
+        rule = rule._replace(tensor_cores="yes")
+    # ``half`` in the name of a transposition means 2 bytes: it copies bf16 too.
+    dtypes = () if rule.role in ("layout", "fill", "copy") else once(WORDS.get(word) for word in base.split("_"))
+    return apply(rule, term, "miopen", {}, dtypes=dtypes, direction=direction_of(base))
+
+
+def _implicit_gemm(name: str) -> KernelName | None:
+    match = _IMPLICIT_GEMM.fullmatch(name)
+    if match is None:
+        return None
+    parts, fields = read_words(name.split("_"), _IMPLICIT_GEMM_WORDS)
+    return KernelName(
+        library="miopen",
+        role="convolution",
+        direction=fields["direction"][0],
+        dtypes=once(WORDS.get(word) for word in fields.get("type", ())),
+        tile=fields.get("tile", [None])[0],
+        instruction="mfma" if match[2] else None,
+        tensor_cores="yes" if match[2] else "no",
+        parts=parts,
+    )

@@ -1,0 +1,122 @@
+"""Tensile: the generator behind rocBLAS and hipBLASLt.
+
+``Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x32x64_MI16x16x1_SN_..._ISA942_...``
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..kernel_name import KernelName, Part, once
+from ..signature import Term
+
+_NAME = re.compile(r"(?:Custom_)?Cijk(?:_(?P<a>A[a-z]{3})_(?P<b>B[a-z]{3}))?_(?P<rest>\S+)")
+_TYPES = {
+    "B": "bf16",
+    "H": "fp16",
+    "S": "fp32",
+    "D": "fp64",
+    "C": "complex64",
+    "Z": "complex128",
+    "I8": "int8",
+    "I": "int32",
+    "4xi8": "int8",
+    "F8": "fp8",
+    "B8": "fp8",
+    "F8B8": "fp8",
+    "F4": "fp4",
+    "F6": "fp6",
+    "X": "tf32",
+}
+_HELPERS = {
+    "PostGSU": ("reduction", "adds up the parts of a split inner dimension"),
+    "GA": ("elementwise", "scales or clears the result beforehand"),
+    "BetaOnly": ("elementwise", "scales the result beforehand"),
+}
+_WORDS = (
+    (re.compile(r"MT(\d+x\d+x\d+)"), "macro tile: a work group calculates {0} (rows, columns, inner) at once"),
+    (re.compile(r"MI(\d+x\d+x\d+(?:x\d+)?)"), "matrix instruction {0}: runs on matrix cores (MFMA, on RDNA WMMA)"),
+    (re.compile(r"TT(\d+)_(\d+)"), "thread tile {0}x{1}: multiplies by ordinary instructions, no matrix cores"),
+    (re.compile(r"ISA(\w+)"), "built for gfx{0}"),
+    (re.compile(r"WG(\d+)_(\d+)_(\d+)"), "work group {0}x{1}, inner dimension split {2} ways"),
+    (re.compile(r"GSU\w*"), "how the inner dimension is split over work groups"),
+    (re.compile(r"Bias"), "adds a bias"),
+    (re.compile(r"UserArgs"), "arguments in the way of hipBLASLt"),
+    (re.compile(r"SAV|HA|HAS"), "scales and activations that it can apply"),
+    (re.compile(r"SN|SE"), "source is assembly"),
+)
+_MATRIX = re.compile(r"_MI(\d+x\d+x\d+(?:x\d+)?)(?=_|$)")
+_THREAD_TILE = re.compile(r"_TT\d+_\d+(?=_|$)")
+_TILE = re.compile(r"_MT(\d+x\d+x\d+)")
+_ISA = re.compile(r"_ISA(\w+?)(?=_|$)")
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of a Tensile kernel says, or ``None`` if it is none.
+
+    Source:
+        Tensile's documentation of kernel parameters (MT MacroTile, MI MatrixInstruction, TT
+        ThreadTile, GSU GlobalSplitU) and of data types (H, B, S, D, ...: of the operands, of the
+        result, of the arithmetic); KernelWriterBase names the helper kernels.
+    """
+    name = term.text.removesuffix(".kd")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    rest = match["rest"]
+    library = "hipblaslt" if "_UserArgs" in name else "tensile"
+    helper = next((helper for sign, helper in _HELPERS.items() if f"_{sign}" in f"_{rest}"), None)
+    if helper or match["a"] is None:
+        role, meaning = helper or ("other", "helps a matrix multiplication")
+        return _decoded(name, library, role, meaning, rest, "no")
+    matrix, plain = _MATRIX.search(name), _THREAD_TILE.search(name)
+    cores = "yes" if matrix else "no" if plain else "unknown"
+    decoded = _decoded(name, library, "gemm", "matrix multiplication C = A B", rest, cores)
+    tile, isa = _TILE.search(name), _ISA.search(name)
+    return decoded._replace(
+        arch=f"gfx{isa[1].lower()}" if isa and len(isa[1]) >= 3 else None,
+        tile=tile[1] if tile else None,
+        instruction=f"mfma_{matrix[1]}" if matrix else None,
+    )
+
+
+def _decoded(name: str, library: str, role: str, meaning: str, rest: str, cores: str) -> KernelName:
+    head = name[: len(name) - len(rest)].rstrip("_")
+    types = rest.split("_")[0]
+    return KernelName(
+        library=library,
+        role=role,
+        dtypes=_types(types, rest),
+        tensor_cores=cores,
+        parts=(
+            Part(head, f"{meaning}; the letters are the indices of C, A and B"),
+            *(Part(word, _meaning(word, types)) for word in _pieces(rest)),
+        ),
+    )
+
+
+def _pieces(rest: str) -> list[str]:
+    """Return the words of a name; ``TT4_4`` and ``WG16_8_2`` are one word each."""
+    return re.findall(r"(?:TT\d+_\d+|WG\d+_\d+_\d+|[^_]+)", rest)
+
+
+def _meaning(word: str, types: str) -> str:
+    if word == types:
+        shown = _types(types, types)
+        return f"types of operands, result and arithmetic: {', '.join(shown)}" if shown else ""
+    for pattern, meaning in _WORDS:
+        match = pattern.fullmatch(word)
+        if match:
+            return meaning.format(*match.groups())
+    return ""
+
+
+def _types(word: str, rest: str) -> tuple[str, ...]:
+    """Return the type of the operands: the first letter of ``BBS``, and of ``SB``, where B says batched."""
+    if rest.startswith(("S_MX_", "SB_MX")) or "_X_" in rest[:8]:
+        return ("tf32",)
+    for spelled in ("F8B8", "4xi8", "I8", "F8", "B8", "F6", "F4"):
+        if word.startswith(spelled):
+            return once([_TYPES[spelled]])
+    match = re.match(r"[BHSDCZ]", word)
+    return once([_TYPES[match[0]]]) if match and re.fullmatch(r"[A-Z0-9]{1,6}", word) else ()

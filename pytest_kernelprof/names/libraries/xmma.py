@@ -1,0 +1,111 @@
+"""XMMA: the generator behind matrix kernels of cuBLAS, cuDNN and cuSPARSELt.
+
+``sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_...``
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..dtypes import WORDS
+from ..kernel_name import KernelName, Part, once
+from ..rules import Word, read_words
+from ..signature import Term
+
+_TYPE = r"(?:cf32|cf64|tf32|bf16|f64|f32|f16|e4m3|e5m2|e2m1|i32|i8|u8|s8|s32)"
+_TYPES = re.compile(rf"{_TYPE}+")
+_OPERATIONS = re.compile(
+    r"(?P<arch>sm\d+)_xmma_(?P<operation>(?:(?:sparse_)?gemm|depthwise|[fdw](?:prop|grad)|deconv|conv)[a-z0-9_]*?)"
+    rf"_(?P<types>{_TYPE}+(?:_{_TYPE}+)*)_(?P<rest>.+)"
+)
+# Types that XMMA multiplies on tensor cores only; fp32 and fp64 it can multiply on both.
+_TENSOR_TYPES = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
+
+_WORDS = (
+    Word(r"tilesize(\d+x\d+x\d+)", "a thread block calculates {0} (rows, columns, inner) at once", "tile", "{0}"),
+    Word(r"tilesize(\S+)", "what a thread block calculates at once: {0}", "tile", "{0}"),
+    Word(r"stage(\d+)", "a software pipeline of {0} stages"),
+    Word(r"warpsize(\d+x\d+x\d+)", "warps in a thread block: {0}"),
+    Word(r"warpgroupsize(\d+x\d+x\d+)", "warp groups in a thread block: {0}; they issue WGMMA", "cores", "wgmma"),
+    Word(r"cgasize(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
+    Word(r"tensor(\d+x\d+x\d+)", "the tensor-core instruction has shape {0} (m, n, k)", "cores", "mma_{0}"),
+    Word("ffma", "multiplies by ordinary FFMA instructions on CUDA cores: no tensor cores", "plain"),
+    Word("(?:dfma|hfma2?|idp4a|simt)", "multiplies by ordinary instructions on CUDA cores: no tensor cores", "plain"),
+    Word(r"(nhwckrsc|nchwkcrs|nhwc|nchw|ncdhw|ndhwc\w*)", "layout of the tensors: {0}"),
+    Word(r"g(\d+)", "{0} groups"),
+    Word(r"([tn])([tn])", "layout of A and B: n as stored, t transposed"),
+    Word(r"[tn]", "layout of the result"),
+    Word(r"align([a-c])(\d+)", "matrix {0} is aligned to {1} bytes"),
+    Word(r"t(\d+)r(\d+)s(\d+)", "the filter is {0}x{1}x{2}"),
+    Word("beta(?:True|False)", "whether the result is added to"),
+    Word("5x", "built for generation 5 of the library's interface"),
+    Word(r"cublas|cudnn|cusparselt", "the library that ships it", "library"),
+)
+_MEANINGS = {
+    "gemm": "matrix multiplication",
+    "sparse_gemm": "matrix multiplication with a 2:4 sparse operand",
+    "depthwise": "convolution of every channel by itself",
+    "fprop": "convolution, forward",
+    "dgrad": "convolution, gradient of the input",
+    "wgrad": "convolution, gradient of the weights",
+    "deconv": "transposed convolution",
+    "conv": "convolution",
+}
+
+
+def decode(term: Term) -> KernelName | None:
+    """Return what the name of an XMMA kernel says, or ``None`` if it is none.
+
+    Source:
+        Names printed by cuDNN's and cuBLAS's logs beside the data types that were asked for. The
+        first types are operand and result, the second those of the multiplication and of the sum,
+        the third that of the scaling. ``ffma`` or ``tensor<shape>`` name the instruction;
+        ``warpgroupsize`` stands where it is WGMMA (PTX ISA, sm_90).
+    """
+    match = _OPERATIONS.fullmatch(term.base)
+    if match is None:
+        return None
+    types = [_read_types(text) for text in match["types"].rstrip("_").split("_")]
+    parts, fields = read_words(match["rest"].split("_"), _WORDS)
+    operand, result = types[0][0], types[0][-1]
+    product = types[1][0] if len(types) > 1 else operand
+    depthwise = "depthwise" in match["operation"]
+    kind = next(name for name in ("depthwise", *_MEANINGS) if match["operation"].startswith(name))
+    dtypes = once([product if product == "tf32" else operand, None if "tf32" in (operand, product) else result])
+    cores = _tensor_cores(fields, product, depthwise=depthwise)
+    return KernelName(
+        library=fields.get("library", ["cublas" if "gemm" in kind else "cudnn"])[0],
+        role="gemm" if "gemm" in kind else "convolution",
+        direction={"fprop": "forward", "dgrad": "backward", "wgrad": "backward"}.get(kind)
+        or ("backward" if "wgrad" in match["operation"] or "dgrad" in match["operation"] else None),
+        dtypes=dtypes,
+        arch=match["arch"],
+        tile=fields.get("tile", [None])[0],
+        instruction=fields.get("cores", [None])[0],
+        tensor_cores=cores,
+        parts=(
+            Part(match["arch"], f"built for compute capability {match['arch'][2:]}, in tens; later GPUs can run it"),
+            Part("xmma", "NVIDIA's generator of matrix kernels"),
+            Part(match["operation"], _MEANINGS[kind]),
+            *_type_parts(match["types"].rstrip("_").split("_"), types),
+            *parts,
+        ),
+    )
+
+
+def _tensor_cores(fields: dict[str, list[str]], product: str, *, depthwise: bool) -> str:
+    if "plain" in fields or depthwise:
+        return "no"
+    return "yes" if "cores" in fields or product in _TENSOR_TYPES else "unknown"
+
+
+def _read_types(text: str) -> list[str]:
+    return [WORDS[word] for word in re.findall(_TYPE, text)]
+
+
+def _type_parts(texts: list[str], types: list[list[str]]) -> list[Part]:
+    meanings = ("operands {0}, result {1}", "multiplied as {0}, summed in {1}", "scaled in {1}")
+    return [
+        Part(text, meaning.format(pair[0], pair[-1]))
+        for text, pair, meaning in zip(texts, types, meanings, strict=False)
+    ]
