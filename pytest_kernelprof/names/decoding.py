@@ -45,7 +45,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 # Files that are asked about every other name, in this order: their kernels share no beginning.
-_OTHERS = ("cudnn", "cublas", "cub", "vllm", "cufft", "cusolver")
+_OTHERS = ("cudnn", "cusolver", "cublas", "cub", "vllm", "cufft", "cusparse", "aten")
 
 Decoder = Callable[[str], "KernelName | None"]
 

@@ -17,8 +17,8 @@ _NAMESPACES = {
 }
 _SOURCE = "aten/src/ATen/native/cuda of PyTorch"
 
+_LOOPS = ("elementwise_kernel", "ElementwiseKernel", "_elemwise_kernel", "kernelPointwiseApply")
 # Kernels that apply a functor to every element: the functor decides (Loops.cuh, CUDALoops.cuh).
-_LOOPS = "*elementwise_kernel*|*unrolled_elementwise_kernel_for_multi_outputs*|*elementwise_kernel_with_index*"
 _FUNCTORS = sourced(
     f"functors of the loops in {_SOURCE}",
     Rule("*FillFunctor*|*::fill_kernel*", "fill", "sets every element"),
@@ -26,7 +26,11 @@ _FUNCTORS = sourced(
     Rule("*copy_kernel_cuda*|*copy_device_to_device*|*copy_kernel*|*CopyFunctor*", "copy", "copies or casts"),
     Rule("*batch_norm*|*BatchNorm*|*GroupNorm*|*LayerNorm*|*layer_norm*|*rms_norm*", "norm", "part of a normalization"),
     Rule("*softmax*|*SoftMax*", "softmax", "part of a softmax"),
-    Rule("*bernoulli*|*uniform*|*normal_kernel*|*random*|*dropout*", "random", "draws random numbers"),
+    Rule(
+        "*bernoulli*|*poisson*|*gamma_cuda*|*dirichlet*|*binomial*|*uniform*|*normal_kernel*|*random*|*dropout*",
+        "random",
+        "draws random numbers",
+    ),
     Rule("*index*kernel*|*gather*|*scatter*|*take_put*|*unfold*", "index", "reads or writes by index"),
     Rule("*quantize*|*fake_quant*", "quantize", "quantizes"),
     Rule("fbgemm_gpu::*", "quantize", "converts to or from a small type"),
@@ -132,6 +136,10 @@ _RULES = sourced(
     ),
     Rule("*flip_cuda*|*roll_cuda*|*kernel_pointwise_flip*", "copy", "copies in another order"),
     Rule("*im2col*|*col2im*|*vol2col*|*col2vol*", "layout", "unfolds an image into a matrix"),
+    Rule("*_fft_conjugate_copy*|*fft_fill_with_conjugate*", "copy", "completes a spectrum by its mirror image"),
+    Rule("*glu_backward*|*adjacent_difference*", "elementwise", "applies a function to every element", (0,)),
+    Rule("*margin_loss*|*lpnorm_cleanup*|*adaptive_average*|*unpooling*", "reduction", "adds up", (0,)),
+    Rule("*write_indices*|*convert_indices*", "index", "computes indices"),
     Rule("*triu_tril*", "elementwise", "keeps a triangle", (0,)),
     Rule("*upsample*|*grid_sampler*|*reflection_pad*|*replication_pad*", "elementwise", "resamples or pads", (0,)),
     Rule("*transform_bias_rescale_qkv*", "elementwise", "adds the bias to Q, K and V", (0,)),
@@ -157,6 +165,7 @@ _RULES = sourced(
     Rule("*ctc_loss*|*rnn*|*lstm_cell*|*gru_cell*", "rnn", "recurrent network"),
 )
 
+_REDUCTION = find(_RULES, "at::native::reduce_kernel") or _RULES[0]
 # Lists of tensors: the functor decides (ForeachFunctors.cuh, fused_adam_impl.cu, FusedSgdKernel.cu).
 _LIST_FUNCTORS = sourced(
     "ForeachFunctors.cuh and the Fused*Kernel.cu files of PyTorch; csrc of NVIDIA Apex",
@@ -169,6 +178,7 @@ _LIST_FUNCTORS = sourced(
     Rule("*Copy*", "copy", "copies a list of tensors"),
 )
 
+_DOUBT = re.compile(r"(?i)mma|gemm|_mm|matmul|attention|attn|tensorop|conv(?!ert)")
 # Names that PyTorch gives outside its namespace: in an unnamed one.
 _UNNAMED = (
     "softmax_warp",
@@ -181,9 +191,15 @@ _UNNAMED = (
 )
 
 
+# Kernels that PyTorch compiles at run time (jiterator, native/cuda/jit_utils.cpp): only a word is left of them.
+_COMPILED = re.compile(r"(?P<reduction>reduction_)?[a-z0-9_]+?_(?:vectorized\d+_)?kernel")
+
+
 def decode(term: Term) -> KernelName | None:
     """Return what the name of one of PyTorch's own kernels says, or ``None`` if it is none."""
     base = term.base
+    if base == term.text:
+        return _compiled(term)
     if base.startswith("multi_tensor_apply_kernel") and term.arguments:
         return _list_kernel(term, "apex")
     plain = base.removeprefix("(anonymous namespace)::")
@@ -194,18 +210,26 @@ def decode(term: Term) -> KernelName | None:
     last = base.rpartition("::")[2]
     if "multi_tensor_apply" in last:
         return _list_kernel(term, "aten")
-    if ("elementwise_kernel" in last or "ElementwiseKernel" in last) and not last.startswith(
-        ("index_", "_scatter_gather", "distribution_")
-    ):
+    if any(word in last for word in _LOOPS) and not last.startswith(("index_", "_scatter_gather", "distribution_")):
         return _loop(term)
     rule = find(_RULES, base)
     if rule is None:
-        # A kernel of PyTorch that the rules do not know: none of its own is a matrix kernel, but bundled ones are.
-        return KernelName(library="aten", direction=direction_of(base))
+        # PyTorch's own kernels multiply on CUDA cores; what it bundles (CUTLASS, FlashAttention, tinygemm) has names
+        # of its own, or says so in a word.
+        cores = "unknown" if _DOUBT.search(base) else "no"
+        return KernelName(library="aten", direction=direction_of(base), tensor_cores=cores)
     decoded = apply(rule, term, "aten", _NAMESPACES)
     if rule.role == "reduction" and "reduce_kernel" in last:
         return decoded._replace(dtypes=_reduced_types(term))
     return decoded
+
+
+def _compiled(term: Term) -> KernelName | None:
+    match = _COMPILED.fullmatch(term.base)
+    if match is None or not (match["reduction"] or "_vectorized" in term.base):
+        return None
+    rule = _REDUCTION if match["reduction"] else _FUNCTORS[-1]
+    return apply(rule, term, "aten", _NAMESPACES)
 
 
 def _loop(term: Term) -> KernelName:

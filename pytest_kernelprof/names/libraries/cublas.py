@@ -70,6 +70,7 @@ _RULES = sourced(
     Rule("internal::gemvx::kernel", "gemv", "matrix times vector, on CUDA cores", (2, 3, 4)),
     Rule("gemv2T_kernel*|gemv2N_kernel*|gemvNSP_kernel*|gemv*_kernel*", "gemv", "matrix times vector, on CUDA cores"),
     Rule("gemmSN_*_kernel*", "gemm", "matrix multiplication with few columns, on CUDA cores"),
+    Rule("zgemm1x1_kernel*|cgemm1x1_kernel*", "gemm", "multiplication of 1x1 complex matrices, on CUDA cores"),
     Rule("gemmk1_kernel", "gemm", "matrix multiplication with inner dimension 1, on CUDA cores"),
     Rule("magma_*gemmEx_kernel", "gemm", "matrix multiplication in the way of MAGMA, on CUDA cores", (0, 1)),
     Rule("*splitKreduce_kernel", "reduction", "adds up the parts of a split inner dimension"),
@@ -82,12 +83,14 @@ _RULES = sourced(
         "epilogue::impl::globalKernel|*epilogue*Kernel", "elementwise", "bias and activation after the multiplication"
     ),
     Rule(
-        "*trsm*|*trsv*|*trmm*|*syrk*|*ger_kernel*|*getrf*|*getri*|*getrs*|*geqrf*|*matinv*", "other", "linear algebra"
+        "*trsm*|*trsv*|*trmm*|*trmv*|*syrk*|*ger_kernel*|*getrf*|*getri*|*getrs*|*geqrf*|*matinv*",
+        "other",
+        "linear algebra",
     ),
 )
 _GEMV_TYPES = re.compile(r"cublasGemvTensor(?:Strided)?(?:Batched)?")
 # Legacy kernels: a BLAS letter, gemm, and a tile or a variant.
-_LEGACY = re.compile(r"[sdczh]gemm_(?:largek_lds\d+|\d+x\d+x\d+_[NTC]{2}\w*|kernel\d\w*)")
+_LEGACY = re.compile(r"[sdczh]gemm_(?:largek(?:_lds\d+)?|\d+x\d+x\d+_[NTC]{2}\w*|kernel\d\w*)")
 _CUTLASS_1 = {"IgemmTraits": "no", "SgemmTraits": "no", "DgemmTraits": "no", "HgemmTraits": "no"}
 
 
@@ -179,10 +182,11 @@ def _cutlass_1(term: Term) -> KernelName:
 
 def _helper(term: Term) -> KernelName | None:
     library = "cublaslt" if term.base.startswith("cublasLt::") or "cublasLt" in term.text else "cublas"
+    if "cublas" not in term.text and not term.base.startswith("internal::gemvx::"):
+        return None
     rule = find(_RULES, term.base)
-    ours = "cublas" in term.text or term.base.startswith(("internal::gemvx::", "cublasLt::"))
-    if rule is None or not (ours or (term.arguments and rule.role in ("gemm", "gemv", "reduction"))):
-        return KernelName(library=library) if ours else None
+    if rule is None:
+        return KernelName(library=library)
     dtypes = None if rule.types else _tensor_types(term)
     return apply(rule, term, library, _NAMESPACES, **({"dtypes": dtypes} if dtypes is not None else {}))
 

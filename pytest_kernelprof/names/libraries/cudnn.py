@@ -107,7 +107,17 @@ _RULES = sourced(
     Rule(
         "*dgrad_engine*|*dgrad_alg*engine*|*dgrad2d_alg*", "convolution", "gradient of the input, on CUDA cores", (0,)
     ),
-    Rule("*conv2d_grouped_direct_kernel*|*conv3d_grouped*", "convolution", "grouped convolution, on CUDA cores"),
+    Rule("*_grouped_direct_kernel*|*conv3d_grouped*", "convolution", "grouped convolution, on CUDA cores"),
+    Rule(
+        "convolve*_engine*|implicit_convolve*",
+        "convolution",
+        "convolution by ordinary arithmetic on CUDA cores",
+        (0, 1),
+    ),
+    Rule("wgrad2d_shmem_tiling*", "convolution", "gradient of the weights, on CUDA cores"),
+    Rule("*convertTensor_kernel", "copy", "casts or scales a tensor", (0, 1)),
+    Rule("*scaleTensor_kernel", "elementwise", "scales a tensor", (0,)),
+    Rule("*lean_reduction_kernel", "reduction", "combines parts of attention"),
     Rule("*conv2d_c1_k1*|*dgrad2d_c1_k1*|*wgrad2d_c1_k1*", "convolution", "depthwise convolution, on CUDA cores"),
     Rule("*spatial_convolution*", "convolution", "convolution", tensor_cores="unknown"),
     Rule("*bn_fw_*|*bn_bw_*|*batchnorm*|*bnFw*|*bnBw*|*batch_norm*", "norm", "batch normalization", (0,)),
@@ -123,7 +133,9 @@ _RULES = sourced(
 )
 
 # cudnnRNNForward and its backward: the persistent kernels say FMA or HMMA where they multiply.
-_RNN = re.compile(r"(?:cudnn::)?(?:\w+::)*(RNN|LSTM|GRU|persistRNN|PersistentRNN)_?(\w*)")
+_RNN = re.compile(
+    r"(?:cudnn::)?(?:\w+::)*(RNN|LSTM|GRU|GENERIC_elementWise|elemWiseRNNcell|persistRNN|PersistentRNN)_?(\w*)"
+)
 
 
 def decode(term: Term) -> KernelName | None:
@@ -147,7 +159,7 @@ def decode(term: Term) -> KernelName | None:
     return apply(rule, term, "cudnn", _NAMESPACES)
 
 
-_BARE = ("conv2d_c1_k1_", "dgrad2d_c1_k1_", "wgrad2d_c1_k1_")
+_BARE = ("conv2d_c1_k1_", "dgrad2d_c1_k1_", "wgrad2d_c1_k1_", "wgrad2d_shmem_tiling")
 _BARE_ENGINES = (
     "wgrad_alg",
     "dgrad_alg",
@@ -158,7 +170,16 @@ _BARE_ENGINES = (
     "fft2d_",
     "fft1d_",
 )
-_BARE_TEMPLATES = (*_BARE_ENGINES, "nchwToNhwc", "nhwcToNchw", "tensorTransform", "pointwise_mult", "bn_fw", "bn_bw")
+_BARE_TEMPLATES = (
+    *_BARE_ENGINES,
+    "nchwToNhwc",
+    "nhwcToNchw",
+    "tensorTransform",
+    "pointwise_mult",
+    "bn_fw",
+    "bn_bw",
+    "convolve",
+)
 
 
 def _is_bare_engine(term: Term) -> bool:

@@ -11,7 +11,7 @@ from ..signature import Term
 _RULES = sourced(
     "names of the kernels inside libcufft, and the parameter types kernel_arguments_t and real_complex_args_t",
     Rule(
-        "*vector_fft*|*regular_fft*|*regular_bluestein_fft*|*bluestein*|*multi_bluestein*|*composite_*fft*",
+        "*vector_fft*|*prime_fft*|*regular_fft*|*regular_bluestein_fft*|*bluestein*|*multi_bluestein*|*composite_*fft*",
         "fft",
         "Fourier transform",
     ),

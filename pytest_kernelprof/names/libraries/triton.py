@@ -15,6 +15,10 @@ _GENERATED = re.compile(r"triton_(poi|red|per|tem|for|spl|unk|mix)_fused_(.*?)(?
 _UNNAMED_GENERATED = re.compile(
     r"triton_(?:poi|red|per|tem|for|spl)_fused_?(\d*)|triton_(?:_\d+(?:d\d+)*d?e?)?|triton__(?:\d+d)+\d*"
 )
+# While it tunes, inductor calls templates by what they calculate: ``triton_mm``.
+_TUNED = re.compile(
+    r"triton_(?P<op>mm|bmm|addmm|mm_plus_mm|scaled_mm|convolution\dd|flex_attention|flex_decoding)(?:_\d+)?"
+)
 _KINDS = {
     "poi": ("elementwise", "pointwise: one function of every element"),
     "red": ("reduction", "a reduction in a loop"),
@@ -56,6 +60,16 @@ _BY_HAND = (
         ),
         Rule("reduce_segments", "reduction", "combines parts of attention"),
         Rule("reshape_and_cache_flash_kernel|reshape_and_cache_kernel_flash", "copy", "writes the KV cache"),
+    ),
+    *sourced(
+        "torch/sparse/_triton_ops.py",
+        Rule(
+            "_bsr_strided_addmm_kernel|_bsr_strided_dense_rowspace_kernel|_sampled_addmm_kernel",
+            "gemm",
+            "block-sparse multiplication with tl.dot",
+            tensor_cores="yes",
+        ),
+        Rule("_bsr_softmax_kernel", "softmax", "softmax of a block-sparse matrix"),
     ),
     *sourced(
         "aiter/ops/triton",
@@ -113,6 +127,12 @@ def decode(term: Term) -> KernelName | None:
     generated = _GENERATED.fullmatch(name)
     if generated:
         return _generated(generated[1], generated[2], generated[3])
+    tuned = _TUNED.fullmatch(name)
+    if tuned:
+        op = tuned["op"]
+        role = "attention" if "flex" in op else "convolution" if "conv" in op else "gemm"
+        template = Rule(name, role, _KINDS["tem"][1], tensor_cores="yes")
+        return apply(template, term, "inductor", {}, attention_backend="flex" if role == "attention" else None)
     if _UNNAMED_GENERATED.fullmatch(name):
         return _unnamed(name)
     if term.arguments or "(" in term.text:
