@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .eventset import EventSet
     from .load import load_trace
     from .model import Step, Trace
+    from .names import KernelName, decode_kernel
     from .profile import Count, Profile
     from .profiled import Profiled
 
@@ -26,6 +27,7 @@ __all__ = [
     "Count",
     "EventSet",
     "Kernel",
+    "KernelName",
     "KernelprofError",
     "Memcpy",
     "Memset",
@@ -38,6 +40,7 @@ __all__ = [
     "Step",
     "Trace",
     "TraceError",
+    "decode_kernel",
     "load_trace",
 ]
 
@@ -48,6 +51,7 @@ _HOMES = {
     **dict.fromkeys(("Call", "Kernel", "Memcpy", "Memset", "Op"), "events"),
     "EventSet": "eventset",
     **dict.fromkeys(("Step", "Trace"), "model"),
+    **dict.fromkeys(("KernelName", "decode_kernel"), "names"),
     **dict.fromkeys(("Count", "Profile"), "profile"),
     "Profiled": "profiled",
     "load_trace": "load",

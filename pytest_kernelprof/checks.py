@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import MisuseError
 from .events import Event, Kernel, Memcpy, Memset
@@ -51,6 +51,28 @@ class Change:
     event: Event
 
 
+class GuessRow(NamedTuple):
+    """One line of a guess beside what was seen.
+
+    Attributes:
+        role: A role, ``memcpy``, ``memset`` or ``host_sync``; ``unknown`` for kernels whose name says nothing.
+        limit: What was guessed; ``None`` where nothing was.
+        seen: The events.
+        exact: Whether there can be no more of them.
+        wrong: Whether it contradicts the guess.
+    """
+
+    role: str
+    limit: Limit | None
+    seen: tuple[Event, ...]
+    exact: bool
+    wrong: bool = False
+
+    def guessed(self) -> str:
+        """Return the guess in words."""
+        return "not guessed" if self.limit is None else f"guessed {self.limit.words()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of a check.
@@ -60,12 +82,16 @@ class Verdict:
         headline: One line: found, expected, and how it was chosen.
         evidence: The events behind it.
         changes: Where steps disagree: what came and went.
+        by_name: The evidence is about what the names of kernels say.
+        rows: A guess, line by line.
     """
 
     outcome: Outcome
     headline: str = ""
     evidence: Sequence[Event] = ()
     changes: tuple[Change, ...] = ()
+    by_name: bool = False
+    rows: tuple[GuessRow, ...] = ()
 
 
 PASSED = Verdict(Outcome.PASS)

@@ -6,7 +6,7 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from . import __version__
 from .errors import TraceError
@@ -23,20 +23,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after ``kernelprof``; ``None`` takes those of the process.
 
     Returns:
-        The exit code: 0 if every file could be read, else 2.
+        The exit code: for ``show`` 0 if every file could be read, else 2; for ``decode`` 0.
     """
     options = _parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal cannot show must not stop the rest.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if options.command == "decode":
+        _print(_decoded(options.names or _names_from(sys.stdin, options), options.format))
+        return 0
     traces, readable = _load(options.traces, options.max_trace_size)
+    _print(_rendered(traces, options.format))
+    return 0 if readable else 2
+
+
+def _print(text: str) -> None:
     try:
-        print(_rendered(traces, options.format), flush=True)  # noqa: T201 - this is the output
+        print(text, flush=True)  # noqa: T201 - this is the output
     except BrokenPipeError:
         # The reader, such as head, has seen enough; Python would complain again at exit.
         sys.stdout = None
-    return 0 if readable else 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,7 +61,37 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SIZE",
         help="refuse files that hold more, decompressed, such as 512MiB (default: 8GiB)",
     )
+    decode = commands.add_parser(
+        "decode",
+        help="say what the name of a kernel says",
+        description="Say what names of kernels say, piece by piece. Without a name, names are read from standard "
+        "input, one a line.",
+    )
+    decode.add_argument("names", nargs="*", metavar="NAME", help="a kernel's name, as the trace holds it; quote it")
+    decode.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    decode.set_defaults(refuse=decode.error)
     return parser
+
+
+def _names_from(lines: TextIO, options: argparse.Namespace) -> list[str]:
+    if lines.isatty():
+        options.refuse("no name given; accepted: names as arguments, or one a line on standard input")
+    if isinstance(lines, io.TextIOWrapper):
+        lines.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return [name for line in lines if (name := line.strip())]
+
+
+def _decoded(names: Sequence[str], form: str) -> str:
+    from .names import decode_kernel
+
+    decoded = [decode_kernel(name) for name in names]
+    if form == "json":
+        import json
+
+        return json.dumps([name.as_values() for name in decoded], indent=1)
+    from .report.names import names_text
+
+    return names_text(decoded)
 
 
 def _size(text: str) -> int:

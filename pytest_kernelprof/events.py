@@ -13,6 +13,8 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
+from .names import KernelName, decode_kernel
+
 Thread = tuple[int | str, int | str]
 """Process and thread id, as the trace has them."""
 
@@ -341,6 +343,11 @@ class Kernel(GpuEvent):
     __slots__ = ()
 
     _table: GpuTable[Shape]
+
+    @property
+    def decoded(self) -> KernelName:
+        """What the kernel's name says: its role, data types, whether it runs on tensor cores."""
+        return decode_kernel(self.name)
 
     @property
     def shape(self) -> Shape:

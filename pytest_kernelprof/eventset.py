@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from .errors import MisuseError, NotMeasured, SelectorError
-from .events import Call, Event, GpuEvent, Views
-from .names import glob, matches
+from .events import Call, Event, GpuEvent, Kernel, Views
+from .names import ROLES, decode_kernel, demangled, glob, matches, shorten
 from .units import counted, plural
 
 T_co = TypeVar("T_co", bound=Event, covariant=True)
@@ -29,6 +29,7 @@ class Vocabulary(NamedTuple):
         streams: Stream ids.
         unplaced_ops: Ops of which some lack a start or an end: what they enclose is unknown; an empty name is any.
         unplaced_regions: Regions of which some do.
+        kernels: Names of kernels.
     """
 
     ops: frozenset[str] = frozenset()
@@ -36,6 +37,12 @@ class Vocabulary(NamedTuple):
     streams: frozenset[int] = frozenset()
     unplaced_ops: frozenset[str] = frozenset()
     unplaced_regions: frozenset[str] = frozenset()
+    kernels: frozenset[str] = frozenset()
+
+    def roles(self) -> dict[str, None] | None:
+        """Return the roles of the kernels; ``None`` if a name among them says nothing."""
+        decoded = [decode_kernel(name) for name in sorted(self.kernels)]
+        return dict.fromkeys(name.role for name in decoded) if all(name.recognized for name in decoded) else None
 
 
 class _Selectors(NamedTuple):
@@ -46,6 +53,7 @@ class _Selectors(NamedTuple):
     launched_by: str | None = None
     region: str | None = None
     stream: int | None = None
+    role: str | None = None
     allow_empty: bool = False
 
 
@@ -58,7 +66,8 @@ class Selection(_Selectors):
         launched_by: A glob for any op around the launch.
         region: A glob for any region around the launch.
         stream: A stream id.
-        allow_empty: Accept an op, a region or a stream that does not occur at all.
+        role: What a kernel is for, one of `ROLES`.
+        allow_empty: Accept an op, a region, a stream or a role that does not occur at all.
     """
 
     __slots__ = ()
@@ -87,16 +96,23 @@ class Selection(_Selectors):
             raise MisuseError(f"allow_empty={self.allow_empty!r} is no truth value; accepted: True or False")
         if self.stream is not None and (isinstance(self.stream, bool) or not isinstance(self.stream, int)):
             raise MisuseError(f"stream={self.stream!r} is no stream id; accepted: an int")
+        if self.role is not None and self.role not in ROLES:
+            from difflib import get_close_matches
+
+            close = get_close_matches(str(self.role), ROLES, n=1)
+            told = f"did you mean {close[0]!r}?" if close else f"accepted: {', '.join(ROLES)}"
+            raise MisuseError(f"role={self.role!r} is no role; {told}")
 
     def words(self) -> str:
         """Return the selection as it reads in a headline: ``named 'gemm*', region 'step'``."""
-        asked = ("named", "matching", "launched_by", "region", "stream")
+        asked = ("named", "matching", "launched_by", "region", "stream", "role")
         return ", ".join(
             f"{name.replace('_', ' ')} {value!r}" for name in asked if (value := getattr(self, name)) is not None
         )
 
 
 _EVERYTHING = Selection()
+_NAME_WIDTH = 60
 
 
 class Unknown(NamedTuple):
@@ -317,6 +333,18 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(stream=stream, allow_empty=allow_empty))
 
+    def role(self, role: str, *, allow_empty: bool = False) -> EventSet[T_co]:
+        """Return the kernels of one role, such as ``gemm``; see `ROLES`.
+
+        A kernel whose name says nothing may be of any role: it makes the new set *not measured*.
+
+        Raises:
+            MisuseError: It is no role, or the events are no kernels.
+            SelectorError: No kernel of the profile has it, and *allow_empty* is False.
+        """
+        __tracebackhide__ = True
+        return self._public(Selection(role=role, allow_empty=allow_empty))
+
     def where(self, predicate: Callable[[T_co], object]) -> EventSet[T_co]:
         """Return the events for which *predicate* is true."""
         __tracebackhide__ = True
@@ -341,25 +369,33 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         set *not measured*.
 
         Raises:
-            SelectorError: It names an op, a region or a stream that does not occur at all.
+            SelectorError: It names an op, a region, a stream or a role that does not occur at all.
         """
         __tracebackhide__ = True
         if selection == _EVERYTHING:
             return self
         self._check_words(selection)
         sure: list[T_co] = []
+        nameless: list[Kernel] = []
         leftover = 0
         for event in self._events:
             verdict = _selected(event, selection)
-            if verdict:
+            role = _has_role(event, selection.role) if verdict is not False else False
+            if verdict and role:
                 sure.append(event)
-            elif verdict is None:
+            elif role is None and isinstance(event, Kernel):
+                nameless.append(event)
+            elif verdict is None and role:
                 leftover += 1
         lost = tuple(call for call in self.unknown.lost if _selected_by_place(call, selection) is not False)
         unknown = self.unknown._replace(
             lost=lost,
             leftover=self.unknown.leftover + leftover,
-            reasons=(*self.unknown.reasons, *self._unplaced(selection)),
+            reasons=(
+                *self.unknown.reasons,
+                *self._unplaced(selection),
+                *([teach_hint(nameless)] if nameless else ()),
+            ),
         )
         peers = tuple(peer.select(selection) for peer in self._peers)
         return self._with(tuple(sure), unknown, selection.words(), peers)
@@ -412,6 +448,8 @@ class EventSet(Sequence[T_co], Generic[T_co]):
     def _check_words(self, selection: Selection) -> None:
         __tracebackhide__ = True
         vocabulary = self._vocabulary
+        if selection.role is not None and self.noun != "kernel":
+            raise MisuseError(f"role={selection.role!r} picks kernels; {plural(self.noun)} have no role")
         if selection.allow_empty or vocabulary is None:
             return
         for argument, known in (("launched_by", vocabulary.ops), ("region", vocabulary.regions)):
@@ -420,6 +458,9 @@ class EventSet(Sequence[T_co], Generic[T_co]):
                 self._nothing(f"{argument}={pattern!r}", pattern, known, sure=bool(known))
         if selection.stream is not None and selection.stream not in vocabulary.streams:
             self._nothing(f"stream={selection.stream!r}", "", map(str, sorted(vocabulary.streams)), sure=False)
+        roles = vocabulary.roles() if selection.role is not None else None
+        if roles is not None and selection.role not in roles:
+            self._nothing(f"role={selection.role!r}", str(selection.role), roles, sure=False)
 
     def _nothing(self, asked: str, wanted: str, known: Iterable[str], *, sure: bool) -> NoReturn:
         """Raise that *asked* does not occur; unless *sure*, that may be because it was not measured."""
@@ -473,6 +514,25 @@ class LaunchSet(EventSet[Call]):
         if self._all_calls is not None:
             chosen._all_calls = self._all_calls.select(selection)
         return chosen
+
+
+def teach_hint(kernels: Sequence[Kernel]) -> str:
+    """Return that the names of *kernels* do not tell what was asked, and how to teach it."""
+    names = list(dict.fromkeys(kernel.name for kernel in kernels))
+    first = shorten(demangled(names[0]), _NAME_WIDTH)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    number = counted(len(kernels), "kernel")
+    return f"{number} with a name that does not tell ({first}{more}); a hook can teach it (docs/names.md#teaching)"
+
+
+def _has_role(event: Event, role: str | None) -> bool | None:
+    """Judge by role; a name that says nothing may be of any role but ``other``."""
+    if role is None:
+        return True
+    if not isinstance(event, Kernel):
+        return False
+    decoded = event.decoded
+    return decoded.role == role if decoded.recognized or role == "other" else None
 
 
 def _selected(event: Event, selection: Selection) -> bool | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .capture import Health
     from .load.recording import Recording
     from .model import Trace
+    from .names import KernelName
     from .profiled import Profiled, Register
     from .recordings import Place
 
@@ -71,6 +72,13 @@ def _ini_type(kind: str) -> Any:
     if kind in ("args", "string") or version < (9, 0):
         return kind if kind == "args" else "string"
     return {"bool": str | bool, "int": str | int}[kind] if version >= (9, 2) else kind
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks that others can implement."""
+    from . import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -137,6 +145,7 @@ class Run:
         self.recorded: set[Path] = set()
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
+        self.restore_names: Callable[[], object] | None = None
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -487,8 +496,28 @@ class Run:
             yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
         yield from failed
 
+    def teach_names(self) -> None:
+        """Let the hooks of conftest files and plugins decode names, from the first profile on."""
+        if self.restore_names is not None:
+            return
+        from .names import checked, teach
+
+        hook = self.config.hook.pytest_kernelprof_decode_kernel
+
+        def decode(name: str) -> KernelName | None:
+            implementations = hook.get_hookimpls()
+            if not implementations:
+                return None
+            places = ", ".join(str(one.plugin_name) for one in implementations)
+            return checked(hook(name=name), f"the hook pytest_kernelprof_decode_kernel ({places})")
+
+        before = teach(decode)
+        self.restore_names = lambda: teach(before)
+
     def pytest_unconfigure(self) -> None:
-        """Remove the traces that were not kept."""
+        """Remove the traces that were not kept, and what was taught about names."""
+        if self.restore_names is not None:
+            self.restore_names()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -521,6 +550,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     run = request.config.stash[_RUN]
     if not run.options.enabled:
         pytest.skip(NEEDS_FLAG)
+    run.teach_names()
     from .profiled import Live, Profiled, Replay, Source
     from .recordings import Wanted
 

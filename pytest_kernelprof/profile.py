@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
 
-from . import checks
+from . import checks, name_checks
 from .errors import MisuseError, NotMeasured
 from .events import Call, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .load.own import NO_CONTEXT
+from .matrix import matrix_time
 from .model import Environment, Orphans, Step, Trace, TraceWarning
 from .report import text
 from .units import plural
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .checks import Pattern, Reading, Verdict
 
 _NONE = checks.Limit(0, 0)
+_OF_OPS = ("launched_by", "region", "allow_empty")
 _AT_LEAST_ONE = checks.Limit(1, None)
 
 
@@ -35,6 +37,7 @@ class Selectors(TypedDict, total=False):
     launched_by: str
     region: str
     stream: int
+    role: str
     allow_empty: bool
 
 
@@ -470,7 +473,13 @@ class Profile:
             time_ns = None
         # Where a GPU is in use but was not watched, the profile measured too little to count.
         on_cpu = self._trace.no_gpu == NO_CONTEXT and counts["ops"] is not None
-        return {**counts, "gpu_time_ns": time_ns, "measured": on_cpu or counts["kernels"] is not None}
+        cores = None if first.kernels.unknown.nothing else matrix_time(first.kernels.seen).words()
+        return {
+            **counts,
+            "gpu_time_ns": time_ns,
+            "tensor_cores": cores,
+            "measured": on_cpu or counts["kernels"] is not None,
+        }
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""
@@ -626,6 +635,72 @@ class Profile:
         allowed = checks.limit("assert_memcpy_bytes", exactly, at_most, at_least, between, size=True)
         reading = checks.copies_of(self._reading("memcpys", selectors), kind, pageable)
         self._judge(checks.copied_bytes(reading, allowed))
+
+    def assert_no_copy(self, **selectors: Unpack[Selectors]) -> None:
+        """Check that a step copies nothing: no Memcpy, and no kernel that only moves data.
+
+        Strided and casting copies, concatenations and conversions of the layout (NCHW to NHWC) are
+        kernels: their roles are ``copy`` and ``layout``.
+
+        Args:
+            **selectors: As for `assert_kernel_count`; ``role=`` is no help here.
+        """
+        __tracebackhide__ = True
+        self._judge(name_checks.no_copy(self._reading("kernels", selectors), self._reading("memcpys", selectors)))
+
+    def assert_tensor_cores(self, *, at_least: float | None = None, **selectors: Unpack[Selectors]) -> None:
+        """Check that every matrix kernel of a step (gemm, convolution, attention) runs on tensor cores.
+
+        No matrix kernel at all is a failure. A kernel whose name does not tell is *not measured*,
+        unless another surely runs on CUDA cores. ``gemv`` is a role of its own and does not count.
+
+        Args:
+            at_least: The share of their time that must be on tensor cores, such as 0.9.
+            **selectors: As for `assert_kernel_count`.
+        """
+        __tracebackhide__ = True
+        self._judge(name_checks.tensor_cores(self._reading("kernels", selectors), at_least))
+
+    def assert_dtypes(self, dtypes: Collection[str], **selectors: Unpack[Selectors]) -> None:
+        """Check that the names of the chosen kernels tell of no other data types than *dtypes*.
+
+        No kernel at all is a failure; one whose name tells no type is *not measured*.
+
+        Args:
+            dtypes: Such as ``{"bf16"}``; see `KernelName.dtypes` for what counts.
+            **selectors: As for `assert_kernel_count`.
+        """
+        __tracebackhide__ = True
+        self._judge(name_checks.dtypes(self._reading("kernels", selectors), dtypes))
+
+    def assert_sdpa_backend(self, backend: str, **selectors: Unpack[Selectors]) -> None:
+        """Check which implementation of attention ran in a step, and that no other did.
+
+        Args:
+            backend: ``flash``, ``efficient``, ``cudnn`` or ``math`` of
+                ``scaled_dot_product_attention``, or ``external``: a kernel of another package.
+            **selectors: As for `assert_kernel_count`.
+        """
+        __tracebackhide__ = True
+        kernels = self._reading("kernels", selectors)
+        ops = self._reading("ops", {key: value for key, value in selectors.items() if key in _OF_OPS})  # type: ignore[arg-type]
+        self._judge(name_checks.sdpa_backend(kernels, ops, backend))
+
+    def assert_guess(self, *, allow_others: bool = False, **guessed: int | tuple[int, int]) -> None:
+        """Check a guess of what a step does, role by role: ``assert_guess(gemm=2, softmax=1, memcpy=0)``.
+
+        A failure shows guess and trace side by side. Kernels of a role that the guess does not
+        name contradict it; copies, Memsets and host syncs count only where they are named.
+
+        Args:
+            allow_others: Accept kernels of roles that the guess does not name.
+            **guessed: By role, or ``memcpy``, ``memset`` and ``host_sync``: how many, or the
+                smallest and the largest number as a pair. ``other`` counts kernels of unknown names too.
+        """
+        __tracebackhide__ = True
+        readings = {"kernel": self._reading("kernels")}
+        readings.update({name: self._reading(source) for name, source in name_checks.OTHER_CLASSES.items()})
+        self._judge(name_checks.guess(readings, guessed, allow_others=allow_others))
 
     def assert_no_memset(self, *, ignore_library: bool = False, **selectors: Unpack[Selectors]) -> None:
         """Check that a step sets no memory.

@@ -18,6 +18,7 @@ LAYERS = (
     "names",
     "events",
     "eventset",
+    "matrix",
     "model",
     "load",
     "functions",
@@ -25,10 +26,12 @@ LAYERS = (
     "recordings",
     "capture",
     "checks",
+    "name_checks",
     "report",
     "profile",
     "profiled",
     "cli",
+    "hookspecs",
     "plugin",
 )
 """From the bottom up: a module imports only from those before it."""

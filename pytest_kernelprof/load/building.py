@@ -250,6 +250,7 @@ class _StepMaker:
             frozenset(streams),
             frozenset(columns.unplaced_ops | _strayed(columns)),
             self.unplaced_regions,
+            frozenset(joined.gpu["kernels"].names),
         )
 
     def step(self, name: str, group: _Group, index: int | None) -> Step:

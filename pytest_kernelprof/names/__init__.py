@@ -2,18 +2,23 @@
 
 from .decoding import decode_kernel, teach
 from .demangling import demangled
+from .dtypes import DTYPES
 from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
-from .shortening import glob, matches, shorten
+from .shortening import brief, glob, matches, shorten
 from .signature import base_name
+from .taught import checked
 
 __all__ = [
     "COPY_ROLES",
+    "DTYPES",
     "MATRIX_ROLES",
     "ROLES",
     "TENSOR_CORES",
     "KernelName",
     "Part",
     "base_name",
+    "brief",
+    "checked",
     "decode_kernel",
     "demangled",
     "glob",

@@ -60,7 +60,7 @@ def teach(decoder: Decoder | None) -> Decoder | None:
     """Let *decoder* be asked about every name before the rules; return the one until now.
 
     Args:
-        decoder: Takes a name as the trace holds it and returns what it knows, or ``None``.
+        decoder: Takes a demangled name and returns what it knows, or ``None``.
     """
     before = _Taught.decoder
     _Taught.decoder = decoder
@@ -80,7 +80,7 @@ def decode_kernel(name: str) -> KernelName:
         ``tensor_cores`` ``unknown``.
     """
     readable = demangled(name)
-    decoded = (_Taught.decoder and _Taught.decoder(name)) or _by_rules(readable)
+    decoded = (_Taught.decoder and _Taught.decoder(readable)) or _by_rules(readable)
     return decoded._replace(name=name, demangled=readable, parts=decoded.parts or (Part(readable),))
 
 

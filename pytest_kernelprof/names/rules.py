@@ -45,7 +45,7 @@ class Word(NamedTuple):
 
     Attributes:
         pattern: A regular expression for the whole word.
-        meaning: For people; ``{0}`` is the first group.
+        meaning: For people; ``{0}`` is the first group, ``{capability}`` the same as a compute capability.
         field: The field of the decoded name that it sets, if any.
         value: The value; ``{0}`` is the first group. Empty takes the word itself.
     """
@@ -130,9 +130,18 @@ def cpp_parts(term: Term, namespaces: Mapping[str, str], meaning: str, labels: S
         yield Part(outer, next(known, ""))
     yield Part(last, meaning)
     for place, argument in enumerate(term.arguments):
-        label = labels[place] if place < len(labels) else ""
-        dtype = cpp_dtype(argument)
-        yield Part(argument.text, ": ".join(filter(None, (label, dtype or ""))))
+        yield argument_part(argument, labels[place] if place < len(labels) else "")
+
+
+def compute_capability(digits: str) -> str:
+    """Return ``9.0`` for the ``90`` of ``sm90``."""
+    return f"{digits[:-1]}.{digits[-1:]}"
+
+
+def argument_part(argument: Term, label: str) -> Part:
+    """Return a template argument as a part: what it is, and what it says."""
+    said = {"true": "yes", "false": "no"}.get(argument.text) if label else None
+    return Part(argument.text, ": ".join(filter(None, (label, said or cpp_dtype(argument)))))
 
 
 _BACKWARD = re.compile(r"(?i)backward|bwd|bprop|dgrad|wgrad|wrw|grad_?(?:in|out|gamma|weight|bias|ient)")
@@ -150,12 +159,13 @@ def read_words(words: Sequence[str], table: Sequence[Word]) -> tuple[tuple[Part,
     """Return the parts of a name made of *words*, and the fields that they set, in order."""
     parts = []
     fields: dict[str, list[str]] = {}
-    for text in words:
+    for text in filter(None, words):
         for word in table:
             match = re.fullmatch(word.pattern, text)
             if match:
                 groups = [group or "" for group in match.groups()]
-                parts.append(Part(text, word.meaning.format(*groups)))
+                capability = compute_capability(groups[0]) if groups else ""
+                parts.append(Part(text, word.meaning.format(*groups, capability=capability)))
                 if word.field:
                     fields.setdefault(word.field, []).append(word.value.format(*groups) if word.value else text)
                 break

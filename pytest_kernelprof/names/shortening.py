@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from .demangling import demangled
-from .signature import base_name
+from .signature import base_name, signature
 
 
 def glob(pattern: str, name: str) -> bool:
@@ -21,6 +21,28 @@ def matches(pattern: str, name: str) -> bool:
     """
     readable = demangled(name)
     return glob(pattern, readable) or glob(pattern, base_name(readable)) or (readable != name and glob(pattern, name))
+
+
+_WRAPPERS = ("gpu_kernel_impl", "BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "TensorListMetadata")
+_TELLING = ("Functor", "Ops", "_kernel", "kernel_cuda", "Impl", "_functor")
+
+
+def brief(name: str) -> str:
+    """Return a kernel's name for a narrow column: the function's own, for PyTorch's loops with the functor.
+
+    ``void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, ...>(...)``
+    becomes ``vectorized_elementwise_kernel (FillFunctor)``.
+    """
+    term = signature(demangled(name))
+    if not term.arguments:
+        return term.base
+    short = term.base.replace("at::native::", "").replace("(anonymous namespace)::", "")
+    if not term.base.startswith("at::"):
+        return short
+    inner = (one.base.partition("::{lambda")[0].rpartition("::")[2] for one in term.walk())
+    telling = (word for word in inner if any(sign in word for sign in _TELLING) and not word.startswith(_WRAPPERS))
+    functor = next(telling, None)
+    return f"{short} ({functor})" if functor else short
 
 
 def shorten(name: str, width: int) -> str:

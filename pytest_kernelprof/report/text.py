@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
+from ..matrix import MatrixTime, matrix_time
 from ..model import CLASSES, Step, Trace
-from ..names import shorten
-from ..units import format_bytes, format_ns
+from ..names import brief, demangled, shorten
+from ..units import counted, format_bytes, format_ns
 
 if TYPE_CHECKING:
-    from ..checks import Change, Verdict
+    from ..checks import Change, GuessRow, Verdict
 
 ROW_LIMIT = 8
 _HEADER_PADDING = 2
 _NAME_WIDTH = 56
+_DECODED_WIDTH = 44
 _CHAIN_WIDTH = 72
 _TEST_WIDTH = 64
 
@@ -30,8 +32,15 @@ def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
         verbose: Show every row instead of the eight worst.
     """
     parts = [verdict.headline]
-    if verdict.evidence:
-        parts.append(event_table(verdict.evidence, verbose=verbose))
+    if verdict.rows:
+        parts.append(guess_table(verdict.rows))
+    if verdict.by_name and verdict.evidence:
+        parts.append(decoded_table(verdict.evidence, verbose=verbose))
+    else:
+        by_class: dict[type, list[Event]] = {}
+        for event in verdict.evidence:
+            by_class.setdefault(type(event), []).append(event)
+        parts += [event_table(events, verbose=verbose) for events in by_class.values()]
     if verdict.changes:
         parts.append(change_table(verdict.changes, verbose=verbose))
     return "\n\n".join(parts)
@@ -48,6 +57,33 @@ def event_table(events: Sequence[Event], *, verbose: bool = False) -> str:
     return _table(_HEADERS[type(first)], [_row(event) for event in ranked], verbose=verbose)
 
 
+def decoded_table(kernels: Sequence[Event], *, verbose: bool = False) -> str:
+    """Return kernels as a table with what their names say, slowest first."""
+    rows = []
+    for kernel in slowest_first(kernels):
+        if isinstance(kernel, Kernel):
+            name = kernel.decoded
+            told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
+            time = "unknown" if kernel.duration_ns is None else format_ns(kernel.duration_ns)
+            rows.append([shorten(brief(kernel.name), _DECODED_WIDTH), *told, time, _chain(kernel)])
+    return _table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, verbose=verbose)
+
+
+def guess_table(rows: Sequence[GuessRow]) -> str:
+    """Return a guess beside what was seen, line by line."""
+    cells = []
+    for row in rows:
+        numbers = Counter(shorten(brief(event.name), _DECODED_WIDTH) for event in row.seen)
+        kernels = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in numbers.items())
+        guessed = "-" if row.limit is None else row.limit.words()
+        cells.append([row.role, guessed, str(len(row.seen)), "wrong" if row.wrong else "", kernels])
+    return plain_table(("role", "guess", "seen", "", "which"), cells)
+
+
+def _name(event: Event, width: int) -> str:
+    return shorten(demangled(event.name), width)
+
+
 _HEADERS: dict[type, tuple[str, ...]] = {
     Kernel: ("kernel", "time", "stream", "launched by"),
     Memcpy: ("kind", "bytes", "time", "launched by"),
@@ -59,7 +95,7 @@ _HEADERS: dict[type, tuple[str, ...]] = {
 def _row(event: Event) -> list[str]:
     time = "unknown" if event.duration_ns is None else format_ns(event.duration_ns)
     if isinstance(event, Kernel):
-        return [shorten(event.name, _NAME_WIDTH), time, _known(event.stream), _chain(event)]
+        return [_name(event, _NAME_WIDTH), time, _known(event.stream), _chain(event)]
     if isinstance(event, Memcpy):
         kind = event.kind or shorten(event.name, 24)
         return [kind + (" pageable" if event.pageable else ""), _size(event.size_bytes), time, _chain(event)]
@@ -94,7 +130,7 @@ def _chain(event: Event) -> str:
 def change_table(changes: Sequence[Change], *, verbose: bool = False) -> str:
     """Return what came and went between the steps."""
     rows = [
-        [change.step, f"{change.number:+d}", shorten(change.event.name, _NAME_WIDTH), _chain(change.event)]
+        [change.step, f"{change.number:+d}", _name(change.event, _NAME_WIDTH), _chain(change.event)]
         for change in changes
     ]
     return _table(("step", "change", "name", "launched by"), rows, verbose=verbose)
@@ -160,6 +196,8 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
         events = getattr(first, name)
         if events.seen:
             parts.append(event_table(events.seen, verbose=verbose))
+    if not first.kernels.unknown.nothing:
+        parts.append(f"tensor cores: {tensor_core_words(matrix_time(first.kernels.seen))}")
     whys = dict.fromkeys(
         f"{name} not measured: {why}"
         for step in steps
@@ -169,6 +207,16 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
     if whys:
         parts.append("\n".join(whys))
     return "\n\n".join(parts)
+
+
+def tensor_core_words(time: MatrixTime) -> str:
+    """Return how much of the time of matrix kernels was on tensor cores, as a sentence's end."""
+    words = time.words()
+    if words == "none":
+        return "no matrix kernel (gemm, convolution, attention)"
+    if words == "unknown":
+        return "unknown, since a kernel's name does not tell"
+    return f"{words} of matrix time ({counted(time.kernels, 'matrix kernel')})"
 
 
 def trace_text(trace: Trace) -> str:
@@ -201,12 +249,13 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
             shown(row["memcpys"]),
             shown(row["host_syncs"]),
             shown(row["ops"]),
+            shown(row["tensor_cores"]),
             "not measured" if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
             f"replayed ({row['replayed']})" if row.get("replayed") else "",
         ]
         for row in rows
     ]
-    headers = ["test", "kernels", "copies", "syncs", "ops", "GPU time", "mark"]
+    headers = ["test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "mark"]
     if not any(row.get("replayed") for row in rows):
         headers, cells = headers[:-1], [cell[:-1] for cell in cells]
     text = tabulate(cells, headers=headers, tablefmt="plain", disable_numparse=True)

@@ -92,7 +92,7 @@ _RULES = sourced(
     Rule("at::cuda::philox::*", "random", "hands on the state of the random number generator"),
     # Reduce.cuh, reduction kernels, losses, pooling
     Rule("at::native::reduce_kernel*|at::native::*::reduce_kernel*", "reduction", "reduces along dimensions"),
-    Rule("*nll_loss*|*ClassNLLCriterion*|*cross_entropy*", "reduction", "negative log likelihood", (0,)),
+    Rule("*nll_loss*|*ctc_loss*|*ClassNLLCriterion*|*cross_entropy*", "reduction", "negative log likelihood", (0,)),
     Rule(
         "*max_pool*|*avg_pool*|*adaptive_average_pool*|*adaptive_max_pool*|*adaptiveaveragepool*|*atomicadaptive*|*adaptivemaxpool*",
         "reduction",
@@ -162,7 +162,7 @@ _RULES = sourced(
     ),
     Rule("*optimizer*|*adam*", "optimizer", "optimizer step"),
     Rule("*dequantize*|*quantize*|*fake_quant*", "quantize", "quantizes"),
-    Rule("*ctc_loss*|*rnn*|*lstm_cell*|*gru_cell*", "rnn", "recurrent network"),
+    Rule("*rnn*|*lstm_cell*|*gru_cell*", "rnn", "recurrent network"),
 )
 
 _REDUCTION = find(_RULES, "at::native::reduce_kernel") or _RULES[0]
@@ -277,7 +277,9 @@ def _functor_types(functor: Term) -> tuple[str, ...]:
         types = [cpp_dtype(one) for one in functor.parameters[-count:]]
     else:
         types = [cpp_dtype(one) for one in functor.arguments[:3]]
-    return once([*types, target])
+    dtypes = once([*types, target])
+    # A mask or a comparison beside data is no data type of the kernel's.
+    return tuple(dtype for dtype in dtypes if dtype != "bool") or dtypes
 
 
 def _reduced_types(term: Term) -> tuple[str, ...]:

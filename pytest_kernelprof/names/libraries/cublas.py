@@ -25,7 +25,7 @@ _NVJET = re.compile(r"nvjet_(?:sm\d+_)?([a-z]{3,6})_\d+x\d+_\d+x\d+_\d+x\d+(?:_[
 _NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "d": "fp64", "q": "fp8"}
 _NVJET_WORDS = (
     Word("nvjet", "a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores"),
-    Word(r"sm(\d+)", "built for compute capability {0}, in tens", "arch"),
+    Word(r"sm(\d+)", "built for compute capability {capability}", "arch"),
     Word(r"(\d+)x(\d+)", ""),
     Word("h", "tiles are walked horizontally"),
     Word("v", "tiles are walked vertically"),
@@ -46,10 +46,10 @@ _NAMED = re.compile(r"(?:maxwell|pascal|volta|turing|ampere|hopper)_[a-z0-9_]*?g
 _NAMED_WORDS = (
     Word(r"(maxwell|pascal|volta|turing|ampere|hopper)", "written for {0}; later GPUs run it too"),
     Word(r"(?:fp|bf|tf|int)\d+", "data type"),
-    Word(r"(\d+x\d+)", "tile of the result a thread block calculates: {0}", "tile", "{0}"),
+    Word(r"(\d+x\d+)", "tile of the result that a thread block calculates", "tile", "{0}"),
     Word(r"sliced(\d+x\d+)", "the tile is shared out to {0} slices of the inner dimension"),
     Word(r"ldg(\d+)", "loads {0} elements at once"),
-    Word(r"stages", "software pipeline, as depth of a step and number of stages"),
+    Word(r"stages", "a software pipeline: its depth and its stages follow"),
     Word(r"relu", "can apply relu"),
     Word(r"f2f", "converts the result from fp32"),
     Word(r"splitK", "the inner dimension is split over thread blocks"),
@@ -153,6 +153,10 @@ def _named_after_architecture(term: Term) -> KernelName | None:
     assert found is not None
     parts, fields = read_words(words, _NAMED_WORDS)
     told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
+    if "stages" in words[:-1]:
+        pipeline = words.index("stages") + 1
+        depth, _, stages = words[pipeline].partition("x")
+        told[pipeline] = Part(words[pipeline], f"steps of {depth} along the inner dimension, {stages} in flight")
     typed = [WORDS.get(word) for word in words]
     return KernelName(
         library="cublas",

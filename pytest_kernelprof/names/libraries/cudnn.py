@@ -25,7 +25,7 @@ _GENERATED_WORDS = (
     Word(r"layernorm|rmsnorm|batchnorm|norm", "normalization", "role", "norm"),
     Word(r"pointwise|elementwise", "element by element", "role", "elementwise"),
     Word("reduction", "sums up", "role", "reduction"),
-    Word(r"sm(\d+)", "built for compute capability {0}, in tens", "arch"),
+    Word(r"sm(\d+)", "built for compute capability {capability}", "arch"),
     Word("flash", "in the way of FlashAttention: scores never reach memory"),
     Word("fprop", "forward", "direction", "forward"),
     Word("bprop", "backward", "direction", "backward"),
@@ -40,12 +40,14 @@ _GENERATED_WORDS = (
         "tcgen05",
     ),
     Word(r"(?:bf16|f16|fp8|f8|e4m3|f32|tf32|f64)", "type of the operands' pipe", "type"),
-    Word("knob", "the number of the tuning choice follows"),
-    Word(r"\d+", "number"),
-    Word(r"(\d+x\d+x\d+)", "tile that a thread block calculates at once", "shape", "{0}"),
+    Word(r"knob_(\d+)", "tuning choice {0}"),
+    Word(r"([1-9]\d+x\d+x\d+)", "tile that a thread block calculates at once", "shape", "{0}"),
+    Word(r"(\dx\d+x\d+)", "how warps or warp groups share the tile: {0}"),
     Word(r"cga(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
-    Word(r"kernel\d+", "number of the kernel in the engine"),
+    Word(r"kernel(\d+)_(\d+)", "kernel {0} of the engine"),
 )
+
+_NUMBERED = re.compile(r"knob_\d+|kernel\d+_\d+|[^_]+")
 
 # volta_scudnn_128x64_relu_small_nn_v1, cudnn_infer_ampere_scudnn_..., _5x_cudnn_ampere_fp16_scudnn_fp16_...
 _ASSEMBLED = re.compile(
@@ -188,7 +190,7 @@ def _is_bare_engine(term: Term) -> bool:
 
 
 def _generated(name: str) -> KernelName:
-    parts, fields = read_words(name.split("_"), _GENERATED_WORDS)
+    parts, fields = read_words(_NUMBERED.findall(name), _GENERATED_WORDS)
     role = fields.get("role", ["other"])[0]
     instruction = fields.get("instruction", [None])[0]
     return KernelName(

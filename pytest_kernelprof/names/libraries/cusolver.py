@@ -48,7 +48,8 @@ def decode(term: Term) -> KernelName | None:
     ours = base.startswith(("cusolver::", "kernel::")) and not last.startswith("gemm")
     if called and (ours or routine or any(fits(pattern, last) for pattern in _HELPERS)):
         library = "magma" if "magma" in base else "cusolver"
-        return apply(_SOLVER, term, library, _NAMESPACES, dtypes=floating_dtypes(term), **doubt(term))
+        rule = _SOLVER._replace(role="gemv") if last.startswith("gemv") else _SOLVER
+        return apply(rule, term, library, _NAMESPACES, dtypes=floating_dtypes(term), **doubt(term))
     return None
 
 

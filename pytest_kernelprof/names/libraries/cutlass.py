@@ -17,7 +17,7 @@ _CONFIGURATION = re.compile(r"cutlass(?:3x)?_(?:sm)?(?:\d+[a-z]?_)?(?:wmma_)?(?:
 _WORDS = (
     Word("cutlass3x", "CUTLASS 3"),
     Word("cutlass", "CUTLASS, NVIDIA's templates for matrix kernels"),
-    Word(r"(?:sm)?(\d+)a?", "built for compute capability {0}, in tens; later GPUs can run it", "arch", "sm{0}"),
+    Word(r"(?:sm)?(\d+)a?", "built for compute capability {capability}; later GPUs can run it", "arch", "sm{0}"),
     Word("tensorop", "multiplies on tensor cores"),
     Word("wmma", "through the warp-wide WMMA interface"),
     Word("simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores"),

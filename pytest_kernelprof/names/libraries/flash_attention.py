@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..rules import Rule, apply, find, sourced
+from ..rules import Rule, apply, argument_part, find, sourced
 from ..signature import Term
 
 _NAMESPACES = {
@@ -12,9 +12,16 @@ _NAMESPACES = {
     "flash": "FlashAttention, from a package",
     "cutlass": "CUTLASS, NVIDIA's templates for matrix kernels",
 }
-_FLAGS = ("dropout", "causal", "local window", "ALiBi", "sequence fits the tile", "head fits the tile")
-_FORWARD = ("tile and types", *_FLAGS, "soft cap", "returns the softmax")
+_EVEN = ("sequence fits the tile", "head fits the tile")
+# The flags of flash_fwd_kernel by their number: later versions put new ones in between.
+_FLAGS = {
+    8: ("dropout", "causal", "local window", "ALiBi", *_EVEN, "soft cap", "returns the softmax"),
+    7: ("dropout", "causal", "local window", "ALiBi", *_EVEN, "returns the softmax"),
+    6: ("dropout", "causal", "local window", *_EVEN, "returns the softmax"),
+    5: ("dropout", "causal", *_EVEN, "returns the softmax"),
+}
 _TRAITS = ("head dimension", "rows of Q in a tile", "rows of K and V in a tile", "warps")
+_FORWARD_TRAITS = (*_TRAITS, "Q in registers", "Q and K share memory", "", "what it inherits")
 
 # flash_fwd_launch_template.h, flash_bwd_launch_template.h and the kernels they start.
 _VERSION_2 = sourced(
@@ -30,7 +37,7 @@ _VERSION_2 = sourced(
         ("tile and types",),
         "yes",
     ),
-    Rule("*flash_fwd_kernel*|flash_fwd_hdim*", "attention", "FlashAttention-2, forward", (), _FORWARD, "yes"),
+    Rule("*flash_fwd_kernel*|flash_fwd_hdim*", "attention", "FlashAttention-2, forward", tensor_cores="yes"),
     Rule("*fmha_fwd_loop_kernel*", "attention", "FlashAttention-1, forward", tensor_cores="yes", direction="forward"),
     Rule("*fmha_bwd_dq_dk_dv_loop*", "attention", "FlashAttention-1, backward", tensor_cores="yes"),
     Rule("*flash_bwd_dq_dk_dv_loop*_kernel", "attention", "FlashAttention-2, backward", (), ("tile and types",), "yes"),
@@ -67,6 +74,8 @@ def decode(term: Term) -> KernelName | None:
         # The backward helpers have flags before the traits.
         traits = next((one for one in term.arguments if one.base.endswith("_kernel_traits")), None)
     ours = outer == "pytorch_flash"
+    if term.base.endswith("flash_fwd_kernel"):
+        rule = rule._replace(labels=("tile and types", *_FLAGS.get(len(term.arguments) - 1, ())))
     decoded = apply(rule, term, "flash-attn", _NAMESPACES, **_of_traits(traits))
     if rule.role == "attention":
         decoded = decoded._replace(attention_backend="flash" if ours else "flash-attn-2", instruction="mma")
@@ -89,8 +98,8 @@ def _with_traits(parts: tuple[Part, ...], traits: Term | None) -> list[Part]:
         if traits is not None and part.text == traits.text:
             told.append(Part(traits.base, "the tile and types it was built for"))
             for place, argument in enumerate(traits.arguments):
-                label = _TRAITS[place] if place < len(_TRAITS) else ""
-                told.append(Part(argument.text, cpp_dtype(argument) or label if "_t" in argument.base else label))
+                labels = _FORWARD_TRAITS if "fwd" in traits.base else _TRAITS
+                told.append(argument_part(argument, labels[place] if place < len(labels) else ""))
         else:
             told.append(part)
     return told

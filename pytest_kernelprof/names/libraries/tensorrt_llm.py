@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..rules import Rule, Word, by_rules, read_words, sourced
+from ..rules import Rule, Word, by_rules, compute_capability, read_words, sourced
 from ..signature import Term
 
 _NAMESPACES = {"tensorrt_llm": "TensorRT-LLM", "moe::dev": "TensorRT-LLM's kernels for a mixture of experts"}
@@ -34,7 +34,7 @@ _GENERATED_WORDS = (
     Word(r"s(\d+)", "{0} stages"),
     Word(r"c(?:ga)?(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
     Word("swiGlu", "applies SwiGLU"),
-    Word(r"sm(\d+)[a-z]?", "built for compute capability {0}, in tens"),
+    Word(r"sm(\d+)[a-z]?", "built for compute capability {capability}"),
 )
 
 _RULES = sourced(
@@ -83,7 +83,7 @@ def _generated_attention(base: str) -> KernelName | None:
         attention_backend="trtllm",
         parts=(
             Part("fmha", "fused multi-head attention of TensorRT-LLM, generated"),
-            Part(f"Sm{arch}", f"built for compute capability {arch}, in tens"),
+            Part(f"Sm{arch}", f"built for compute capability {compute_capability(arch)}"),
             Part(f"Qkv{query}", f"types of Q, K and V: {_GENERATED_TYPES.get(query, query)}"),
             *([Part(head[0], f"head dimension {head[1]}")] if head else []),
             Part(rest, "mask, cache layout, tile of Q and KV, scheduler"),

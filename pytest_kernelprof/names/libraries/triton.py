@@ -198,6 +198,8 @@ def split_ops(text: str) -> tuple[str, ...]:
 
 
 def _generated(kind: str, fused: str, counter: str | None) -> KernelName:
+    if fused.isdigit():
+        fused, counter = "", fused
     ops = split_ops(fused)
     role, meaning = _KINDS[kind]
     template = kind == "tem"

@@ -6,6 +6,7 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part
+from ..rules import compute_capability
 from ..signature import Term
 
 _NAME = re.compile(
@@ -56,7 +57,7 @@ def decode(term: Term) -> KernelName | None:
             ),
             Part(match["tile"], "tile: queries by keys that a thread block takes at once"),
             *(Part(word, _word(word)) for word in match["rest"].split("_") if word),
-            Part(arch, f"built for compute capability {arch[2:]}, in tens; later GPUs run it too"),
+            Part(arch, f"built for compute capability {compute_capability(arch[2:])}; later GPUs run it too"),
         ),
     )
 

@@ -9,7 +9,7 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
-from ..rules import Word, read_words
+from ..rules import Word, compute_capability, read_words
 from ..signature import Term
 
 _TYPE = r"(?:cf32|cf64|tf32|bf16|f64|f32|f16|e4m3|e5m2|e2m1|i32|i8|u8|s8|s32)"
@@ -38,6 +38,8 @@ _WORDS = (
     Word(r"align([a-c])(\d+)", "matrix {0} is aligned to {1} bytes"),
     Word(r"t(\d+)r(\d+)s(\d+)", "the filter is {0}x{1}x{2}"),
     Word("beta(?:True|False)", "whether the result is added to"),
+    Word("execute|kernel", "the entry point"),
+    Word("segment|split|k|off|on", "whether the inner dimension is split"),
     Word("5x", "built for generation 5 of the library's interface"),
     Word(r"cublas|cudnn|cusparselt", "the library that ships it", "library"),
 )
@@ -84,7 +86,10 @@ def decode(term: Term) -> KernelName | None:
         instruction=fields.get("cores", [None])[0],
         tensor_cores=cores,
         parts=(
-            Part(match["arch"], f"built for compute capability {match['arch'][2:]}, in tens; later GPUs can run it"),
+            Part(
+                match["arch"],
+                f"built for compute capability {compute_capability(match['arch'][2:])}; later GPUs can run it",
+            ),
             Part("xmma", "NVIDIA's generator of matrix kernels"),
             Part(match["operation"], _MEANINGS[kind]),
             *_type_parts(match["types"].rstrip("_").split("_"), types),

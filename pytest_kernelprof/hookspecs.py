@@ -1,0 +1,25 @@
+"""What others can extend: the hooks of the plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pluggy import HookspecMarker
+
+if TYPE_CHECKING:
+    from .names import KernelName
+
+hookspec = HookspecMarker("pytest")
+
+
+@hookspec(firstresult=True)
+def pytest_kernelprof_decode_kernel(name: str) -> KernelName | None:
+    """Say what the name of a kernel means, ahead of the built-in rules; the first result wins.
+
+    Args:
+        name: The kernel's name; a mangled one is demangled.
+
+    Returns:
+        What the name says, or ``None`` for a name that this hook does not know. Fields that are
+        left out are unknown; anything else than a `KernelName` is refused when the name is decoded.
+    """
