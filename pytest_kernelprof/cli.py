@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -14,6 +15,10 @@ from .units import MAX_TRACE_BYTES
 
 if TYPE_CHECKING:
     from .model import Trace
+
+
+_COLUMNS = 80
+"""Width of a terminal that does not tell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,12 +51,27 @@ def _print(text: str) -> None:
         sys.stdout = None
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Asks the terminal for its width itself: argparse imports shutil for that, on every start."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
+        except (OSError, ValueError):
+            columns = _COLUMNS
+        super().__init__(prog, width=columns - 2)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kernelprof", description="Read GPU profiler traces.")
+    parser = argparse.ArgumentParser(
+        prog="kernelprof", description="Read GPU profiler traces.", formatter_class=_Formatter
+    )
     parser.add_argument("--version", action="version", version=f"kernelprof {__version__}")
     # With prog=, argparse need not format its usage now, for which it would import half of shutil.
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="kernelprof")
-    show = commands.add_parser("show", help="say what a trace holds", description="Say what traces hold.")
+    show = commands.add_parser(
+        "show", help="say what a trace holds", description="Say what traces hold.", formatter_class=_Formatter
+    )
     show.add_argument("traces", nargs="+", metavar="TRACE", help="a file that torch.profiler wrote, .json or .json.gz")
     show.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
     show.add_argument(
@@ -66,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="say what the name of a kernel says",
         description="Say what names of kernels say, piece by piece. Without a name, names are read from standard "
         "input, one a line.",
+        formatter_class=_Formatter,
     )
     decode.add_argument("names", nargs="*", metavar="NAME", help="a kernel's name, as the trace holds it; quote it")
     decode.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")

@@ -500,7 +500,8 @@ class Run:
         """Let the hooks of conftest files and plugins decode names, from the first profile on."""
         if self.restore_names is not None:
             return
-        from .names import checked, teach
+        from .names import teach
+        from .names.taught import checked
 
         hook = self.config.hook.pytest_kernelprof_decode_kernel
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pytest_kernelprof import KernelName, MisuseError, decode_kernel, load_trace
-from pytest_kernelprof.names import DTYPES, ROLES, TENSOR_CORES, Part, brief, checked, demangled, matches, teach
+from pytest_kernelprof.names import DTYPES, ROLES, TENSOR_CORES, Part, brief, demangled, matches, teach
 from pytest_kernelprof.names.mma import operation
+from pytest_kernelprof.names.taught import checked
 
 DATA = Path(__file__).parent / "data"
 NAMES = DATA / "names"

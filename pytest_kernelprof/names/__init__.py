@@ -6,7 +6,6 @@ from .dtypes import DTYPES
 from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
 from .shortening import brief, glob, matches, shorten
 from .signature import base_name
-from .taught import checked
 
 __all__ = [
     "COPY_ROLES",
@@ -18,7 +17,6 @@ __all__ = [
     "Part",
     "base_name",
     "brief",
-    "checked",
     "decode_kernel",
     "demangled",
     "glob",

@@ -15,6 +15,7 @@ from .signature import Term, signature
 _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("at::", "(anonymous namespace)::", "multi_tensor_apply", "softmax_warp", "cunn_", "compute_cuda"), "aten"),
     (("deep_gemm::", "deep_ep::", "flash_fwd_splitkv_mla", "get_mla_metadata", "sm90::", "sm100::"), "deep_gemm"),
+    (("nvjet_",), "nvjet"),
     (("fmha_cutlass",), "xformers"),
     (("pytorch_flash::", "flash::", "flash_", "fmha_", "cutlass::device_kernel"), "flash_attention"),
     (("cutlass",), "cutlass"),

@@ -44,10 +44,12 @@ class Word(NamedTuple):
     """What one word of a name means.
 
     Attributes:
-        pattern: A regular expression for the whole word.
-        meaning: For people; ``{0}`` is the first group, ``{capability}`` the same as a compute capability.
+        pattern: The word, or several separated by ``|``; ``#`` is a number, ``@`` are several joined by
+            ``x``, such as ``128x64``.
+        meaning: For people; ``{0}`` is the first number (or the word, if it has none), ``{capability}`` the same
+            as a compute capability.
         field: The field of the decoded name that it sets, if any.
-        value: The value; ``{0}`` is the first group. Empty takes the word itself.
+        value: The value; ``{0}`` as above. Empty takes the word itself.
     """
 
     pattern: str
@@ -56,9 +58,42 @@ class Word(NamedTuple):
     value: str = ""
 
 
+_NUMBER = re.compile(r"\d+(?:x\d+)*")
+
+
+class Words:
+    """The words that names of one kind are made of."""
+
+    def __init__(self, *words: Word) -> None:
+        """Make a table of *words*; of two with one pattern the first holds."""
+        self._known: dict[str, Word] = {}
+        for word in words:
+            for pattern in word.pattern.split("|"):
+                self._known.setdefault(pattern, word)
+
+    def read(self, texts: Iterable[str]) -> tuple[tuple[Part, ...], dict[str, list[str]]]:
+        """Return the parts of a name made of the words *texts*, and the fields that they set, in order."""
+        parts = []
+        fields: dict[str, list[str]] = {}
+        for text in filter(None, texts):
+            word = self._known.get(text) or self._known.get(_NUMBER.sub(_stand_in, text))
+            if word is None:
+                parts.append(Part(text))
+                continue
+            numbers = _NUMBER.findall(text) or [text]
+            parts.append(Part(text, word.meaning.format(*numbers, capability=compute_capability(numbers[0]))))
+            if word.field:
+                fields.setdefault(word.field, []).append(word.value.format(*numbers) if word.value else text)
+        return tuple(parts), fields
+
+
+def _stand_in(number: re.Match[str]) -> str:
+    return "@" if "x" in number[0] else "#"
+
+
 def sourced(source: str, *rules: Rule) -> tuple[Rule, ...]:
     """Return *rules*, all of which have their meaning from *source*."""
-    return tuple(rule if rule.source else rule._replace(source=source) for rule in rules)
+    return tuple(rule if rule.source else Rule(*rule[:-1], source) for rule in rules)
 
 
 @lru_cache(maxsize=4096)
@@ -144,34 +179,19 @@ def argument_part(argument: Term, label: str) -> Part:
     return Part(argument.text, ": ".join(filter(None, (label, said or cpp_dtype(argument)))))
 
 
-_BACKWARD = re.compile(r"(?i)backward|bwd|bprop|dgrad|wgrad|wrw|grad_?(?:in|out|gamma|weight|bias|ient)")
-_FORWARD = re.compile(r"(?i)forward|fwd|fprop")
+_BACKWARD = (
+    *("backward", "bwd", "bprop", "dgrad", "wgrad", "wrw"),
+    *("gradin", "grad_in", "gradout", "grad_out", "gradgamma", "grad_gamma", "gradweight", "grad_weight", "gradbias"),
+)
+_FORWARD = ("forward", "fwd", "fprop")
 
 
 def direction_of(text: str) -> str | None:
     """Return the direction that a name says in words, or ``None``."""
-    if _BACKWARD.search(text):
+    lower = text.lower()
+    if any(word in lower for word in _BACKWARD):
         return "backward"
-    return "forward" if _FORWARD.search(text) else None
-
-
-def read_words(words: Sequence[str], table: Sequence[Word]) -> tuple[tuple[Part, ...], dict[str, list[str]]]:
-    """Return the parts of a name made of *words*, and the fields that they set, in order."""
-    parts = []
-    fields: dict[str, list[str]] = {}
-    for text in filter(None, words):
-        for word in table:
-            match = re.fullmatch(word.pattern, text)
-            if match:
-                groups = [group or "" for group in match.groups()]
-                capability = compute_capability(groups[0]) if groups else ""
-                parts.append(Part(text, word.meaning.format(*groups, capability=capability)))
-                if word.field:
-                    fields.setdefault(word.field, []).append(word.value.format(*groups) if word.value else text)
-                break
-        else:
-            parts.append(Part(text))
-    return tuple(parts), fields
+    return "forward" if any(word in lower for word in _FORWARD) else None
 
 
 def by_rules(rules: Iterable[Rule], term: Term, library: str, namespaces: Mapping[str, str]) -> KernelName:

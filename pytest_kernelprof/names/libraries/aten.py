@@ -178,7 +178,7 @@ _LIST_FUNCTORS = sourced(
     Rule("*Copy*", "copy", "copies a list of tensors"),
 )
 
-_DOUBT = re.compile(r"(?i)mma|gemm|_mm|matmul|attention|attn|tensorop|conv(?!ert)")
+_DOUBT = ("mma", "gemm", "_mm", "matmul", "attention", "attn", "tensorop", "conv")
 # Names that PyTorch gives outside its namespace: in an unnamed one.
 _UNNAMED = (
     "softmax_warp",
@@ -192,7 +192,7 @@ _UNNAMED = (
 
 
 # Kernels that PyTorch compiles at run time (jiterator, native/cuda/jit_utils.cpp): only a word is left of them.
-_COMPILED = re.compile(r"(?P<reduction>reduction_)?[a-z0-9_]+?_(?:vectorized\d+_)?kernel")
+_COMPILED = r"(?P<reduction>reduction_)?[a-z0-9_]+?_(?:vectorized\d+_)?kernel"
 
 
 def decode(term: Term) -> KernelName | None:
@@ -216,7 +216,7 @@ def decode(term: Term) -> KernelName | None:
     if rule is None:
         # PyTorch's own kernels multiply on CUDA cores; what it bundles (CUTLASS, FlashAttention, tinygemm) has names
         # of its own, or says so in a word.
-        cores = "unknown" if _DOUBT.search(base) else "no"
+        cores = "unknown" if any(word in base.lower() for word in _DOUBT) else "no"
         return KernelName(library="aten", direction=direction_of(base), tensor_cores=cores)
     decoded = apply(rule, term, "aten", _NAMESPACES)
     if rule.role == "reduction" and "reduce_kernel" in last:
@@ -225,7 +225,7 @@ def decode(term: Term) -> KernelName | None:
 
 
 def _compiled(term: Term) -> KernelName | None:
-    match = _COMPILED.fullmatch(term.base)
+    match = re.fullmatch(_COMPILED, term.base)
     if match is None or not (match["reduction"] or "_vectorized" in term.base):
         return None
     rule = _REDUCTION if match["reduction"] else _FUNCTORS[-1]
@@ -254,7 +254,6 @@ def _functor(term: Term) -> Term | None:
     return None
 
 
-_LAMBDA = re.compile(r"\{lambda\([^{}]*\)#\d+\}")
 _COPY_TARGETS = {
     "bfloat16_copy_kernel_cuda": "bf16",
     "float16_copy_kernel_cuda": "fp16",
@@ -271,7 +270,7 @@ def _functor_types(functor: Term) -> tuple[str, ...]:
         lambdas as parameters. Copy.cu: ``bfloat16_copy_kernel_cuda`` casts its parameter to bf16.
     """
     target = next((dtype for name, dtype in _COPY_TARGETS.items() if f"::{name}" in functor.base), None)
-    if _LAMBDA.search(functor.base) and functor.parameters:
+    if "{lambda(" in functor.base and functor.parameters:
         # The outer functions' parameters come first; the innermost lambda's are the element types.
         count = functor.base.rpartition("{lambda(")[2].partition(")")[0].count(",") + 1
         types = [cpp_dtype(one) for one in functor.parameters[-count:]]

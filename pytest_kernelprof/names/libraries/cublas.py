@@ -1,4 +1,4 @@
-"""cuBLAS and cuBLASLt: nvjet, kernels named after an architecture, and small helpers."""
+"""cuBLAS and cuBLASLt: kernels named after an architecture, and small helpers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..mma import Operation, operation
-from ..rules import Rule, Word, apply, find, read_words, sourced
+from ..rules import Rule, Word, Words, apply, find, sourced
 from ..signature import Term
 
 ARCHITECTURES = {
@@ -19,42 +19,19 @@ ARCHITECTURES = {
     "hopper": "sm90",
 }
 
-# nvjet: the matrix kernels of cuBLAS from CUDA 12.x on, for Hopper and Blackwell. Read off pairs of cublasLt calls
-# and kernel names; all of them executed tensor-core instructions wherever hardware counters were read.
-_NVJET = re.compile(r"nvjet_(?:sm\d+_)?([a-z]{3,6})_\d+x\d+_\d+x\d+_\d+x\d+(?:_[A-Za-z0-9]+)*")
-_NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "d": "fp64", "q": "fp8"}
-_NVJET_WORDS = (
-    Word("nvjet", "a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores"),
-    Word(r"sm(\d+)", "built for compute capability {capability}", "arch"),
-    Word(r"(\d+)x(\d+)", ""),
-    Word("h", "tiles are walked horizontally"),
-    Word("v", "tiles are walked vertically"),
-    Word("2cta", "two thread blocks share one matrix instruction"),
-    Word("bz", "the result is overwritten (beta is zero)"),
-    Word("badd", "the result is added to (beta is not zero)"),
-    Word(r"coop([AB])", "two warp groups cooperate on one tile, split along {0}"),
-    Word("splitK", "the inner dimension is split over thread blocks; another kernel adds up the parts"),
-    Word("bias", "adds a bias"),
-    Word(r"(relu|gelu)(?:aux)?bias", "adds a bias and applies {0}"),
-    Word(r"(relu|gelu)(?:aux)?", "applies {0}"),
-    Word("ovscale", "scales by an outer vector (row-wise scaling of fp8)"),
-    Word(r"algo(\d+)", "variant {0}"),
-    Word(r"([NT])([NT])([NT])", "A {0}, B {1}, result {2}: N as stored, T transposed"),
-)
-
 _NAMED = re.compile(r"(?:maxwell|pascal|volta|turing|ampere|hopper)_[a-z0-9_]*?gemm(?:_\S*)?")
-_NAMED_WORDS = (
-    Word(r"(maxwell|pascal|volta|turing|ampere|hopper)", "written for {0}; later GPUs run it too"),
-    Word(r"(?:fp|bf|tf|int)\d+", "data type"),
-    Word(r"(\d+x\d+)", "tile of the result that a thread block calculates", "tile", "{0}"),
-    Word(r"sliced(\d+x\d+)", "the tile is shared out to {0} slices of the inner dimension"),
-    Word(r"ldg(\d+)", "loads {0} elements at once"),
-    Word(r"stages", "a software pipeline: its depth and its stages follow"),
-    Word(r"relu", "can apply relu"),
-    Word(r"f2f", "converts the result from fp32"),
-    Word(r"splitK", "the inner dimension is split over thread blocks"),
-    Word(r"([nt])([nt])", "layout of A and B: n as stored, t transposed"),
-    Word(r"v(\d+)", "version {0}"),
+_NAMED_WORDS = Words(
+    Word("maxwell|pascal|volta|turing|ampere|hopper", "written for {0}; later GPUs run it too"),
+    Word("fp#|bf#|tf#|int#", "data type"),
+    Word("@", "tile of the result that a thread block calculates", "tile", "{0}"),
+    Word("sliced@", "the tile is shared out to {0} slices of the inner dimension"),
+    Word("ldg#", "loads {0} elements at once"),
+    Word("stages", "a software pipeline: its depth and its stages follow"),
+    Word("relu", "can apply relu"),
+    Word("f2f", "converts the result from fp32"),
+    Word("splitK", "the inner dimension is split over thread blocks"),
+    Word("nn|nt|tn|tt", "layout of A and B: n as stored, t transposed"),
+    Word("v#", "version {0}"),
 )
 
 _NAMESPACES = {
@@ -96,8 +73,6 @@ _CUTLASS_1 = {"IgemmTraits": "no", "SgemmTraits": "no", "DgemmTraits": "no", "Hg
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a cuBLAS kernel says, or ``None`` if it is none."""
-    if term.base.startswith("nvjet_"):
-        return _nvjet(term.base)
     if term.base.startswith(tuple(ARCHITECTURES)):
         return _named_after_architecture(term)
     if term.base.startswith("cutlass1x::gemm::"):
@@ -109,40 +84,6 @@ def decode(term: Term) -> KernelName | None:
     return _helper(term)
 
 
-def _nvjet(name: str) -> KernelName | None:
-    match = _NVJET.fullmatch(name)
-    if match is None:
-        return None
-    letters = match[1]
-    words = name.split("_")
-    parts, fields = read_words(words, _NVJET_WORDS)
-    first = words.index(letters, 1)
-    tile, depth, cluster = words[first + 1 : first + 4]
-    inner, stages = depth.split("x")
-    kinds = [_NVJET_TYPES.get(letter) for letter in letters]
-    told = list(parts)
-    told[first] = Part(letters, _nvjet_types(letters, kinds))
-    told[first + 1] = Part(tile, "tile of the result that a thread block calculates")
-    told[first + 2] = Part(depth, f"steps of {inner} along the inner dimension, {stages} in flight")
-    told[first + 3] = Part(cluster, "thread blocks in a cluster")
-    arch = fields.get("arch", [None])[0]
-    return KernelName(
-        library="cublas",
-        role="gemm",
-        dtypes=once([*kinds[:-2], kinds[-1]]),
-        arch=arch,
-        tile=f"{tile}x{inner}",
-        instruction="wgmma" if arch == "sm90" else "tcgen05" if arch else None,
-        tensor_cores="yes",
-        parts=tuple(told),
-    )
-
-
-def _nvjet_types(letters: str, kinds: list[str | None]) -> str:
-    shown = [kind or f"type {letter!r}" for kind, letter in zip(kinds, letters, strict=True)]
-    return f"operands {', '.join(dict.fromkeys(shown[:-2]))}, summed in {shown[-2]}, result {shown[-1]}"
-
-
 def _named_after_architecture(term: Term) -> KernelName | None:
     name = term.text if "<" not in term.text else term.base
     words = name.split("_")
@@ -151,7 +92,7 @@ def _named_after_architecture(term: Term) -> KernelName | None:
         return None
     found = operation(words[place])
     assert found is not None
-    parts, fields = read_words(words, _NAMED_WORDS)
+    parts, fields = _NAMED_WORDS.read(words)
     told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
     if "stages" in words[:-1]:
         pipeline = words.index("stages") + 1

@@ -7,13 +7,13 @@ import re
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
 from ..mma import operation
-from ..rules import Rule, Word, apply, direction_of, find, read_words, sourced
+from ..rules import Rule, Word, Words, apply, direction_of, find, sourced
 from ..signature import Term
 from .cublas import ARCHITECTURES, operand_dtypes
 
 # cuDNN generates and compiles kernels at run time and names them after the engine, the fused operations, the
 # instruction and the knobs. The blog "Attention is all you profile" reads one piece by piece.
-_GENERATED_WORDS = (
+_GENERATED_WORDS = Words(
     Word("cudnn", "cuDNN"),
     Word("generated", "generated and compiled by cuDNN at run time"),
     Word("fort", "cuDNN's kernel generator"),
@@ -21,11 +21,11 @@ _GENERATED_WORDS = (
     Word("native", "written for this operation, not assembled from others"),
     Word("sdpa", "scaled dot-product attention", "role", "attention"),
     Word("matmul|gemm", "matrix multiplication", "role", "gemm"),
-    Word(r"conv\w*", "convolution", "role", "convolution"),
-    Word(r"layernorm|rmsnorm|batchnorm|norm", "normalization", "role", "norm"),
-    Word(r"pointwise|elementwise", "element by element", "role", "elementwise"),
+    Word("conv|convolution", "convolution", "role", "convolution"),
+    Word("layernorm|rmsnorm|batchnorm|norm", "normalization", "role", "norm"),
+    Word("pointwise|elementwise", "element by element", "role", "elementwise"),
     Word("reduction", "sums up", "role", "reduction"),
-    Word(r"sm(\d+)", "built for compute capability {capability}", "arch"),
+    Word("sm#", "built for compute capability {capability}", "arch"),
     Word("flash", "in the way of FlashAttention: scores never reach memory"),
     Word("fprop", "forward", "direction", "forward"),
     Word("bprop", "backward", "direction", "backward"),
@@ -34,42 +34,42 @@ _GENERATED_WORDS = (
     Word("wgmma", "tensor cores through WGMMA, the warp-group instruction of Hopper", "instruction"),
     Word("wmma", "tensor cores through the warp-wide matrix instructions", "instruction"),
     Word(
-        r"utcmma|umma|tcgen05|utc\w*mma",
+        "utcmma|umma|utchmma|utcqmma|tcgen#",
         "tensor cores through tcgen05, the instruction of Blackwell",
         "instruction",
         "tcgen05",
     ),
-    Word(r"(?:bf16|f16|fp8|f8|e4m3|f32|tf32|f64)", "type of the operands' pipe", "type"),
-    Word(r"knob_(\d+)", "tuning choice {0}"),
-    Word(r"([1-9]\d+x\d+x\d+)", "tile that a thread block calculates at once", "shape", "{0}"),
-    Word(r"(\dx\d+x\d+)", "how warps or warp groups share the tile: {0}"),
-    Word(r"cga(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
-    Word(r"kernel(\d+)_(\d+)", "kernel {0} of the engine"),
+    Word("bf16|f16|fp8|f8|e4m3|f32|tf32|f64", "type of the operands' pipe", "type"),
+    Word("knob_#", "tuning choice {0}"),
+    Word("@", "tile that a thread block calculates at once", "shape", "{0}"),
+    Word("cga@", "thread blocks in a cluster: {0}"),
+    Word("kernel#_#", "kernel {0} of the engine"),
 )
 
+_SHARED = "how warps or warp groups share the tile"
 _NUMBERED = re.compile(r"knob_\d+|kernel\d+_\d+|[^_]+")
 
 # volta_scudnn_128x64_relu_small_nn_v1, cudnn_infer_ampere_scudnn_..., _5x_cudnn_ampere_fp16_scudnn_fp16_...
 _ASSEMBLED = re.compile(
     r"_{0,2}(?:(?:5x_)?cudnn_)?(?:(?:infer|train)_)?(maxwell|pascal|volta|turing|ampere|hopper)_([a-z0-9_]*?cudnn)((?:_\w+)?)"
 )
-_ASSEMBLED_WORDS = (
+_ASSEMBLED_WORDS = Words(
     Word("5x", "built for generation 5 of the library's interface"),
     Word("cudnn", "cuDNN"),
     Word("infer|train", "the part of cuDNN for inference or training"),
-    Word(r"(maxwell|pascal|volta|turing|ampere|hopper)", "written for {0}; later GPUs run it too"),
-    Word(r"(?:fp|bf|tf|int)\d+", "data type"),
+    Word("maxwell|pascal|volta|turing|ampere|hopper", "written for {0}; later GPUs run it too"),
+    Word("fp#|bf#|tf#|int#", "data type"),
     Word("winograd", "by Winograd's algorithm"),
-    Word(r"(\d+x\d+)", "tile of the result a thread block calculates", "tile", "{0}"),
-    Word(r"sliced(\d+x\d+)", "the tile is shared out to {0} slices of the inner dimension"),
-    Word(r"ldg(\d+)", "loads {0} elements at once"),
+    Word("@", "tile of the result a thread block calculates", "tile", "{0}"),
+    Word("sliced@", "the tile is shared out to {0} slices of the inner dimension"),
+    Word("ldg#", "loads {0} elements at once"),
     Word("relu", "can apply relu"),
     Word("stridedB", "the second operand is strided: gradient of the input"),
     Word("splitK", "the inner dimension is split over thread blocks"),
-    Word(r"xregs|interior|small|medium|large|exp", "variant for a range of sizes"),
-    Word(r"nhwc|nchw", "layout of the tensors"),
-    Word(r"([nt])([nt])", "layout of the operands: n as stored, t transposed"),
-    Word(r"v(\d+)", "version {0}"),
+    Word("xregs|interior|small|medium|large|exp", "variant for a range of sizes"),
+    Word("nhwc|nchw", "layout of the tensors"),
+    Word("nn|nt|tn|tt", "layout of the operands: n as stored, t transposed"),
+    Word("v#", "version {0}"),
 )
 
 # ``xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::fprop::Kernel_traits<xmma_cudnn::Ampere_hmma_fp16_traits...``
@@ -190,16 +190,18 @@ def _is_bare_engine(term: Term) -> bool:
 
 
 def _generated(name: str) -> KernelName:
-    parts, fields = read_words(_NUMBERED.findall(name), _GENERATED_WORDS)
+    parts, fields = _GENERATED_WORDS.read(_NUMBERED.findall(name))
     role = fields.get("role", ["other"])[0]
     instruction = fields.get("instruction", [None])[0]
+    tile, *shares = fields.get("shape", [None])
+    parts = tuple(Part(part.text, _SHARED) if part.text in shares else part for part in parts)
     return KernelName(
         library="cudnn",
         role=role,
         direction=fields.get("direction", [None])[0],
         dtypes=(),  # The pipe's type stands in the name, the operands' (bf16 too runs as f16) does not.
         arch=fields.get("arch", [None])[0],
-        tile=fields.get("shape", [None])[0],
+        tile=tile,
         instruction=instruction,
         tensor_cores="yes" if instruction else "no" if role in ("norm", "elementwise", "reduction") else "unknown",
         attention_backend="cudnn" if role == "attention" else None,
@@ -214,7 +216,7 @@ def _assembled(name: str) -> KernelName | None:
         return None
     found = operation(words[place])
     assert found is not None
-    parts, fields = read_words(words, _ASSEMBLED_WORDS)
+    parts, fields = _ASSEMBLED_WORDS.read(words)
     arch = next(ARCHITECTURES[word] for word in words if word in ARCHITECTURES)
     return KernelName(
         library="cudnn",

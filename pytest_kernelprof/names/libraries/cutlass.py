@@ -7,28 +7,28 @@ import re
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..mma import Operation, operation
-from ..rules import Rule, Word, apply, fits, read_words
+from ..rules import Rule, Word, Words, apply, fits
 from ..signature import Term
 from .cublas import operand_dtypes
 
 # ``cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_nn_align8``: the CUTLASS profiler's naming, which cuBLAS
 # and cuDNN keep for the kernels that they instantiate.
 _CONFIGURATION = re.compile(r"cutlass(?:3x)?_(?:sm)?(?:\d+[a-z]?_)?(?:wmma_)?(?:sparse_)?(tensorop|simt|wmma)_.+")
-_WORDS = (
+_WORDS = Words(
     Word("cutlass3x", "CUTLASS 3"),
     Word("cutlass", "CUTLASS, NVIDIA's templates for matrix kernels"),
-    Word(r"(?:sm)?(\d+)a?", "built for compute capability {capability}; later GPUs can run it", "arch", "sm{0}"),
+    Word("#|#a|sm#|sm#a", "built for compute capability {capability}; later GPUs can run it", "arch", "sm{0}"),
     Word("tensorop", "multiplies on tensor cores"),
     Word("wmma", "through the warp-wide WMMA interface"),
     Word("simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores"),
     Word("sparse", "one operand is 2:4 sparse"),
-    Word(r"(?:bf16|f16|tf32|f32|f64|s8|u8|s4|s32|e4m3|e5m2|e2m1)", "data type", "type"),
+    Word("bf16|f16|tf32|f32|f64|s8|u8|s4|s32|e4m3|e5m2|e2m1", "data type", "type"),
     Word("relu", "can apply relu"),
     Word("optimized", "uses precomputed offsets"),
     Word("analytic", "computes its offsets as it goes"),
-    Word(r"align(\d+)", "operands are aligned to {0} elements", "align"),
-    Word(r"([nt])([nt])", "layout of A and B: n column-major, t row-major"),
-    Word(r"(nhwc|nchw|ndhwc)", "layout of the tensors: {0}"),
+    Word("align#", "operands are aligned to {0} elements", "align"),
+    Word("nn|nt|tn|tt", "layout of A and B: n column-major, t row-major"),
+    Word("nhwc|nchw|ndhwc", "layout of the tensors: {0}"),
     Word("unity", "unit"),
     Word("stride", "stride"),
     Word("grouped", "many multiplications in one launch"),
@@ -80,7 +80,7 @@ def _configured(name: str, library: str, outer: tuple[Part, ...]) -> KernelName 
     found = next((found for word in words if (found := operation(word))), None)
     if match is None or found is None:
         return None
-    parts, fields = read_words(words, _WORDS)
+    parts, fields = _WORDS.read(words)
     told = [Part(found.word, found.meaning) if part.text == found.word else part for part in parts]
     tiles = [place for place, word in enumerate(words) if _TILE.fullmatch(word)]
     tile = "x".join(words[place] for place in tiles[:2])

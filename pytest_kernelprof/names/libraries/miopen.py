@@ -6,22 +6,22 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, once
-from ..rules import Rule, Word, apply, direction_of, find, read_words, sourced
+from ..rules import Rule, Word, Words, apply, direction_of, find, sourced
 from ..signature import Term
 
 # MIOpen: ConvAsmImplicitGemmGTCDynamic{Fwd,Bwd,Wrw}[Xdlops][NHWC]; gtcx is the generator for xdlops (MFMA).
 _IMPLICIT_GEMM = re.compile(r"igemm_(fwd|bwd|wrw)(?:_data)?_gtc(x\d*)?_(.+)")
-_IMPLICIT_GEMM_WORDS = (
+_IMPLICIT_GEMM_WORDS = Words(
     Word("igemm", "convolution as an implicit matrix multiplication (MIOpen)"),
     Word("fwd", "forward", "direction", "forward"),
     Word("bwd", "gradient of the input", "direction", "backward"),
     Word("wrw", "gradient of the weights", "direction", "backward"),
-    Word(r"gtcx\d*", "generated for xdlops, the matrix instructions of CDNA", "cores"),
+    Word("gtcx|gtcx#", "generated for xdlops, the matrix instructions of CDNA", "cores"),
     Word("gtc", "generated for ordinary arithmetic", "plain"),
     Word("nhwc|nchw", "layout of the tensors"),
-    Word(r"(?:fp|bf)\d+", "data type", "type"),
-    Word(r"bt(\d+x\d+x\d+)", "a work group calculates {0} at once", "tile", "{0}"),
-    Word(r"wt(\d+x\d+x\d+)", "a wave calculates {0} at once"),
+    Word("fp#|bf#", "data type", "type"),
+    Word("bt@", "a work group calculates {0} at once", "tile", "{0}"),
+    Word("wt@", "a wave calculates {0} at once"),
     Word("gkgs", "the inner dimension is split over work groups"),
 )
 
@@ -85,7 +85,7 @@ def _implicit_gemm(name: str) -> KernelName | None:
     match = _IMPLICIT_GEMM.fullmatch(name)
     if match is None:
         return None
-    parts, fields = read_words(name.split("_"), _IMPLICIT_GEMM_WORDS)
+    parts, fields = _IMPLICIT_GEMM_WORDS.read(name.split("_"))
     return KernelName(
         library="miopen",
         role="convolution",

@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..rules import Rule, Word, by_rules, compute_capability, read_words, sourced
+from ..rules import Rule, Word, Words, by_rules, compute_capability, sourced
 from ..signature import Term
 
 _NAMESPACES = {"tensorrt_llm": "TensorRT-LLM", "moe::dev": "TensorRT-LLM's kernels for a mixture of experts"}
@@ -25,16 +25,16 @@ _GENERATED_TYPES = {
     "Fp32": "fp32",
     "Fp8": "fp8",
 }
-_GENERATED_WORDS = (
+_GENERATED_WORDS = Words(
     Word("bmm", "batched matrix multiplication"),
     Word("gemm", "matrix multiplication"),
     Word("Fp32", "summed in fp32"),
-    Word(r"t(\d+x\d+x\d+)\w*", "a thread block calculates {0} at once"),
-    Word(r"m(\d+x\d+x\d+)", "the tensor-core instruction has shape {0}"),
-    Word(r"s(\d+)", "{0} stages"),
-    Word(r"c(?:ga)?(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
+    Word("t@|t@u#", "a thread block calculates {0} at once"),
+    Word("m@", "the tensor-core instruction has shape {0}"),
+    Word("s#", "{0} stages"),
+    Word("c@|cga@", "thread blocks in a cluster: {0}"),
     Word("swiGlu", "applies SwiGLU"),
-    Word(r"sm(\d+)[a-z]?", "built for compute capability {capability}"),
+    Word("sm#|sm#a|sm#f", "built for compute capability {capability}"),
 )
 
 _RULES = sourced(
@@ -97,7 +97,7 @@ def _generated_matmul(base: str) -> KernelName | None:
         return None
     _, first, second, tile, arch = match.groups()
     names = re.findall(_TYPE, first + second)
-    parts, _ = read_words(base.split("_"), _GENERATED_WORDS)
+    parts, _ = _GENERATED_WORDS.read(base.split("_"))
     return KernelName(
         library="tensorrt-llm",
         role="gemm",

@@ -9,7 +9,7 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
-from ..rules import Word, compute_capability, read_words
+from ..rules import Word, Words, compute_capability
 from ..signature import Term
 
 _TYPE = r"(?:cf32|cf64|tf32|bf16|f64|f32|f16|e4m3|e5m2|e2m1|i32|i8|u8|s8|s32)"
@@ -21,27 +21,26 @@ _OPERATIONS = re.compile(
 # Types that XMMA multiplies on tensor cores only; fp32 and fp64 it can multiply on both.
 _TENSOR_TYPES = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 
-_WORDS = (
-    Word(r"tilesize(\d+x\d+x\d+)", "a thread block calculates {0} (rows, columns, inner) at once", "tile", "{0}"),
-    Word(r"tilesize(\S+)", "what a thread block calculates at once: {0}", "tile", "{0}"),
-    Word(r"stage(\d+)", "a software pipeline of {0} stages"),
-    Word(r"warpsize(\d+x\d+x\d+)", "warps in a thread block: {0}"),
-    Word(r"warpgroupsize(\d+x\d+x\d+)", "warp groups in a thread block: {0}; they issue WGMMA", "cores", "wgmma"),
-    Word(r"cgasize(\d+x\d+x\d+)", "thread blocks in a cluster: {0}"),
-    Word(r"tensor(\d+x\d+x\d+)", "the tensor-core instruction has shape {0} (m, n, k)", "cores", "mma_{0}"),
+_WORDS = Words(
+    Word("tilesize@", "a thread block calculates {0} (rows, columns, inner) at once", "tile", "{0}"),
+    Word("stage#", "a software pipeline of {0} stages"),
+    Word("warpsize@", "warps in a thread block: {0}"),
+    Word("warpgroupsize@", "warp groups in a thread block: {0}; they issue WGMMA", "cores", "wgmma"),
+    Word("cgasize@", "thread blocks in a cluster: {0}"),
+    Word("tensor@", "the tensor-core instruction has shape {0} (m, n, k)", "cores", "mma_{0}"),
     Word("ffma", "multiplies by ordinary FFMA instructions on CUDA cores: no tensor cores", "plain"),
-    Word("(?:dfma|hfma2?|idp4a|simt)", "multiplies by ordinary instructions on CUDA cores: no tensor cores", "plain"),
-    Word(r"(nhwckrsc|nchwkcrs|nhwc|nchw|ncdhw|ndhwc\w*)", "layout of the tensors: {0}"),
-    Word(r"g(\d+)", "{0} groups"),
-    Word(r"([tn])([tn])", "layout of A and B: n as stored, t transposed"),
-    Word(r"[tn]", "layout of the result"),
-    Word(r"align([a-c])(\d+)", "matrix {0} is aligned to {1} bytes"),
-    Word(r"t(\d+)r(\d+)s(\d+)", "the filter is {0}x{1}x{2}"),
-    Word("beta(?:True|False)", "whether the result is added to"),
+    Word("dfma|hfma|hfma2|idp4a|simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores", "plain"),
+    Word("nhwckrsc|nchwkcrs|nhwc|nchw|ncdhw|ndhwc", "layout of the tensors: {0}"),
+    Word("g#", "{0} groups"),
+    Word("nn|nt|tn|tt", "layout of A and B: n as stored, t transposed"),
+    Word("t|n", "layout of the result"),
+    Word("aligna#|alignb#|alignc#", "this matrix is aligned to {0} bytes"),
+    Word("t#r#s#", "the filter is {0}x{1}x{2}"),
+    Word("betaTrue|betaFalse", "whether the result is added to"),
     Word("execute|kernel", "the entry point"),
     Word("segment|split|k|off|on", "whether the inner dimension is split"),
     Word("5x", "built for generation 5 of the library's interface"),
-    Word(r"cublas|cudnn|cusparselt", "the library that ships it", "library"),
+    Word("cublas|cudnn|cusparselt", "the library that ships it", "library"),
 )
 _MEANINGS = {
     "gemm": "matrix multiplication",
@@ -68,7 +67,7 @@ def decode(term: Term) -> KernelName | None:
     if match is None:
         return None
     types = [_read_types(text) for text in match["types"].rstrip("_").split("_")]
-    parts, fields = read_words(match["rest"].split("_"), _WORDS)
+    parts, fields = _WORDS.read(match["rest"].split("_"))
     operand, result = types[0][0], types[0][-1]
     product = types[1][0] if len(types) > 1 else operand
     depthwise = "depthwise" in match["operation"]
