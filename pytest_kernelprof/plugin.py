@@ -496,20 +496,16 @@ class Run:
             yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
         yield from failed
 
-    def teach_names(self) -> None:
-        """Let the hooks of conftest files and plugins decode names, from the first profile on."""
-        if self.restore_names is not None:
+    def pytest_collection_finish(self) -> None:
+        """Let hooks decode names, once every conftest file is known; nothing is loaded where there is none."""
+        hook = self.config.hook.pytest_kernelprof_decode_kernel
+        places = ", ".join(str(one.plugin_name) for one in hook.get_hookimpls())
+        if not places or self.restore_names is not None:
             return
         from .names import teach
         from .names.taught import checked
 
-        hook = self.config.hook.pytest_kernelprof_decode_kernel
-
         def decode(name: str) -> KernelName | None:
-            implementations = hook.get_hookimpls()
-            if not implementations:
-                return None
-            places = ", ".join(str(one.plugin_name) for one in implementations)
             return checked(hook(name=name), f"the hook pytest_kernelprof_decode_kernel ({places})")
 
         before = teach(decode)
@@ -551,7 +547,6 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     run = request.config.stash[_RUN]
     if not run.options.enabled:
         pytest.skip(NEEDS_FLAG)
-    run.teach_names()
     from .profiled import Live, Profiled, Replay, Source
     from .recordings import Wanted
 

@@ -30,6 +30,101 @@ def shown(name, capsys):
     return trace
 
 
+NVJET = "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT"
+DECODED = """\
+nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT
+  gemm; library cublas; bf16; sm90; tile 64x8x64; tensor cores: yes (wgmma)
+    nvjet  a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores
+    sm90   built for compute capability 9.0
+    tst    operands bf16, summed in fp32, result bf16
+    64x8   tile of the result that a thread block calculates
+    64x16  steps of 64 along the inner dimension, 16 in flight
+    1x2    thread blocks in a cluster
+    h      tiles are walked horizontally
+    bz     the result is overwritten (beta is zero)
+    NNT    layouts of A, B and the result: N as stored, T transposed
+
+acme
+  unknown: no rule knows this name; tensor cores: unknown
+    acme  -
+"""
+FIELDS = [
+    *("name", "demangled", "library", "role", "direction", "dtypes", "arch", "tile", "instruction", "tensor_cores"),
+    *("attention_backend", "fused_ops", "parts"),
+]
+
+
+def test_decode_explains_names(capsys):
+    assert main(["decode", NVJET, "acme"]) == 0
+
+    assert capsys.readouterr().out == DECODED
+
+
+def test_decode_prints_one_array_in_the_order_given(capsys):
+    assert main(["decode", "--format", "json", "acme", NVJET, "acme"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == ["acme", NVJET, "acme"]
+    assert all(list(row) == FIELDS for row in rows)
+    assert rows[1]["role"] == "gemm"
+    assert rows[1]["dtypes"] == ["bf16"]
+    assert rows[1]["tensor_cores"] == "yes"
+    assert rows[1]["parts"][0] == {
+        "text": "nvjet",
+        "meaning": "a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores",
+    }
+    assert rows[0]["parts"] == [{"text": "acme", "meaning": ""}]
+
+
+def decode_from(names, *arguments):
+    command = [sys.executable, "-m", "pytest_kernelprof", "decode", *arguments]
+    return subprocess.run(command, input=names, capture_output=True, check=False)
+
+
+def test_decode_reads_names_from_standard_input():
+    done = decode_from(f"{NVJET}\n\n  acme \r\n".encode())
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, DECODED, b"")
+
+    done = decode_from(b"\xff\xc3\xa4\n" + NVJET.encode(), "--format", "json")
+    assert [row["role"] for row in json.loads(done.stdout)] == ["other", "gemm"]
+    assert json.loads(decode_from(b"", "--format", "json").stdout) == []
+    assert decode_from(b"").stdout == b"\n"
+
+
+def test_decode_without_names_at_a_terminal_says_what_is_accepted(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Terminal())
+
+    with pytest.raises(SystemExit) as caught:
+        main(["decode"])
+
+    assert caught.value.code == 2
+    assert "no name given; accepted: names as arguments, or one a line on standard input" in capsys.readouterr().err
+
+
+class Terminal:
+    def isatty(self):
+        return True
+
+
+def test_decode_shows_hostile_names_in_ascii(capsys):
+    assert main(["decode", "k\x1b[31m\u202e\u00e4<script>", "x" * 10_000]) == 0
+
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert "\x1b" not in out
+
+
+def test_the_summary_tells_what_names_say(capsys):
+    rows = {row["role"]: row for row in shown("attn_naive", capsys)["kernels"] if row["launched_by"]}
+
+    assert (rows["gemm"]["library"], rows["gemm"]["dtypes"], rows["gemm"]["tensor_cores"]) == (
+        "cublas",
+        ["bf16"],
+        "yes",
+    )
+    assert (rows["softmax"]["library"], rows["softmax"]["tensor_cores"]) == ("aten", "no")
+
+
 def test_the_summary_of_naive_attention(capsys):
     trace = shown("attn_naive", capsys)
 

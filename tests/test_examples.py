@@ -100,3 +100,26 @@ def test_the_failure_in_the_readme_is_what_the_package_prints():
     told = f"AssertionError: {caught.value}".replace("129.1 us", "127.1 us")
     printed = [f"E       {line}".rstrip() for line in told.splitlines()]
     assert "\n".join(printed) in (ROOT / "README.md").read_text()
+
+
+def test_the_page_on_names_is_what_the_package_does(capsys):
+    from pytest_kernelprof.cli import main
+
+    page = (ROOT / "docs/names.md").read_text()
+    ((asked, shown),) = re.findall(r"```text\n\$ kernelprof decode (\S+)\n(.*?)```", page, re.DOTALL)
+    code, conftest = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    assert main(["decode", asked]) == 0
+    assert capsys.readouterr().out == shown
+    exec(compile(code, "names.md", "exec"), {})
+    hooks = {}
+    exec(compile(conftest, "names.md", "exec"), hooks)
+    assert hooks["pytest_kernelprof_decode_kernel"]("acme_gemm_bf16_128").role == "gemm"
+    assert hooks["pytest_kernelprof_decode_kernel"]("foo") is None
+
+
+def test_every_role_is_in_the_documentation():
+    from pytest_kernelprof.names import ROLES
+
+    page = (ROOT / "docs/names.md").read_text()
+    assert all(f"`{role}`" in page for role in ROLES)
