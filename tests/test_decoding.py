@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kernelprof import KernelName, MisuseError, decode_kernel, load_trace
-from pytest_kernelprof.names import DTYPES, ROLES, TENSOR_CORES, Part, brief, demangled, matches, teach
+from pytest_kernelprof.names import DTYPES, ROLES, TENSOR_CORES, Part, base_name, brief, demangled, matches, teach
 from pytest_kernelprof.names.mma import operation
 from pytest_kernelprof.names.taught import checked
 
@@ -152,6 +152,18 @@ def test_roles_agree_with_the_ops_that_launched_the_kernels():
     ]
 
     assert odd == []
+
+
+def test_what_was_measured_of_doubtful_functions_is_not_contradicted():
+    measured = {row["function"]: row["tensor_cores"] for row in table("measured_h200.tsv")}
+    told = {
+        name: (decode_kernel(name).tensor_cores, label)
+        for name in launched_on_h200()
+        if (label := measured.get(base_name(name).rpartition("::")[2]))
+    }
+
+    assert len(told) >= 50
+    assert [name for name, (mine, label) in told.items() if mine not in (label, "unknown")] == []
 
 
 def test_hardly_a_name_of_a_gpu_with_many_libraries_is_unknown():

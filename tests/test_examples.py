@@ -55,9 +55,9 @@ def test_the_attention_guards_run_on_a_gpu_or_are_skipped_with_the_reason(copied
     result = copied("attention").runpytest_subprocess("--kernelprof", "-rs")
 
     if torch.cuda.is_available() and not torch.version.hip:
-        result.assert_outcomes(passed=7)
+        result.assert_outcomes(passed=8)
     else:
-        result.assert_outcomes(skipped=7)
+        result.assert_outcomes(skipped=8)
         result.stdout.fnmatch_lines(["SKIPPED*needs cuda: torch * finds * here"])
 
 

@@ -31,5 +31,14 @@ def test_n2_the_copy_comes_from_masked_fill(profiled: Profiled, inputs: Inputs) 
     assert [op.name for op in copy.chain] == ["aten::masked_fill", "aten::clone", "aten::copy_"]
 
 
+def test_n3_both_matmuls_run_on_tensor_cores_in_bf16(profiled: Profiled, inputs: Inputs) -> None:
+    profile = profiled(attention, *inputs)
+
+    profile.assert_tensor_cores()
+    profile.assert_dtypes({"bf16"}, role="gemm")
+    # What its author would say it does, and the copy that nobody wrote.
+    profile.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=1)
+
+
 def test_the_host_never_waits(profiled: Profiled, inputs: Inputs) -> None:
     profiled(attention, *inputs).assert_no_host_sync()
