@@ -112,7 +112,7 @@ def test_the_examples_replay_where_the_device_is_missing(pytester):
     shutil.copytree(EXAMPLES / "attention", pytester.path / "attention")
     result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-v")
 
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
     import torch
 
     if not torch.cuda.is_available():
@@ -447,13 +447,13 @@ def test_a_recording_of_a_smaller_capability_is_refused(pytester):
     guard.write_text(guard.read_text().replace('device="cuda"', 'device="cuda>=10.0"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(failed=3)
+    result.assert_outcomes(failed=4)
     result.stdout.fnmatch_lines(["E *made with compute capability 9.0, the test needs cuda>=10.0*"])
 
     guard.write_text(guard.read_text().replace('device="cuda>=10.0"', 'device="rocm"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(failed=3)
+    result.assert_outcomes(failed=4)
     result.stdout.fnmatch_lines(["E *it was made for device=cuda, the test asks for rocm*"])
 
 
