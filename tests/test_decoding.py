@@ -216,6 +216,24 @@ def test_invented_names_are_unknown(name):
     assert [part.meaning for part in decoded.parts] == [""]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void vllm::gptq_gemm_quant_kernel<__half>(int)",
+        "void cudnn::engines::brand_new_kernel<float>(int)",
+        "void cublas_brand_new<float>(cublasNewParams)",
+        "triton_",
+    ],
+)
+def test_a_kernel_of_a_known_library_may_still_be_anything(name):
+    decoded = decode_kernel(name)
+
+    assert decoded.library != "other"
+    assert decoded.tensor_cores == "unknown"
+    assert not decoded.recognized
+    assert decoded.is_matrix is None
+
+
 # Matrix instructions
 
 

@@ -15,6 +15,7 @@ TENSOR = "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT"
 PLAIN = "ampere_sgemm_128x128_tn"
 UNTOLD = "volta_h16gemm_128x128_tn"
 STRANGE = "acme_kernel"
+ENGINE = "cudnn::engines::brand_new"
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, X>(int)"
 COPY = (
     "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda"
@@ -82,7 +83,7 @@ def test_no_matrix_kernel_at_all_is_a_failure(tmp_path, names):
         profile.assert_tensor_cores(at_least=0.9)
 
 
-@pytest.mark.parametrize("name", [UNTOLD, STRANGE], ids=["matrix-kernel", "any-kernel"])
+@pytest.mark.parametrize("name", [UNTOLD, STRANGE, ENGINE], ids=["matrix-kernel", "any-kernel", "of-cudnn"])
 def test_a_name_that_does_not_tell_is_not_measured(tmp_path, name):
     profile = made(tmp_path, [TENSOR, name])
 

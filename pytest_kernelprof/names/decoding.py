@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 
 from .demangling import demangled
@@ -69,7 +69,7 @@ def teach(decoder: Decoder | None) -> Decoder | None:
     return before
 
 
-@cache
+@lru_cache(maxsize=16384)
 def decode_kernel(name: str) -> KernelName:
     """Return what the name of a kernel says; what it does not say is unknown.
 

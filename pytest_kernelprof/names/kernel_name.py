@@ -73,8 +73,12 @@ class KernelName(NamedTuple):
 
     @property
     def recognized(self) -> bool:
-        """Whether anything is known of the kernel: an unknown name may hide any role."""
-        return self.library != OTHER or self.role != OTHER
+        """Whether the name tells what the kernel is for; one that does not may hide any role.
+
+        A role of ``other`` is an answer only beside a certain *no* to tensor cores: a kernel of
+        cuDNN that no rule knows is ``other`` as well, and may be a convolution.
+        """
+        return self.role != OTHER or self.tensor_cores == "no"
 
     @property
     def in_nvidia_library(self) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .dtypes import cpp_dtype
-from .kernel_name import KernelName, Part, once
+from .kernel_name import MATRIX_ROLES, KernelName, Part, once
 from .signature import Term
 
 
@@ -195,6 +195,15 @@ def direction_of(text: str) -> str | None:
 
 
 def by_rules(rules: Iterable[Rule], term: Term, library: str, namespaces: Mapping[str, str]) -> KernelName:
-    """Return what *rules* say of a kernel that is *library*'s for certain: at least that."""
+    """Return what *rules* say of a kernel that is *library*'s for certain: at least that.
+
+    A name that speaks of a multiplication is left open where a rule takes it for something else.
+    """
     rule = find(rules, term.base)
-    return apply(rule, term, library, namespaces) if rule else KernelName(library=library)
+    function = term.base.rpartition("::")[2].lower()
+    if rule is None or (rule.role not in MATRIX_ROLES and any(word in function for word in _MULTIPLYING)):
+        return KernelName(library=library)
+    return apply(rule, term, library, namespaces)
+
+
+_MULTIPLYING = ("gemm", "matmul", "mma")

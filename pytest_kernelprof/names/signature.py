@@ -60,7 +60,6 @@ class _Open:
             self.finished.append(Term(whole, base, tuple(self.arguments), tuple(self.parameters)))
 
 
-@lru_cache(maxsize=4096)
 def signature(name: str) -> Term:
     """Return *name* taken apart; a name that is no C++ signature is a term without arguments.
 
@@ -74,6 +73,7 @@ def signature(name: str) -> Term:
     return _parsed(name) or Term(name, name)
 
 
+@lru_cache(maxsize=4096)
 def base_name(name: str) -> str:
     """Return *name* without return type, template arguments and parameters.
 

@@ -27,7 +27,7 @@ def name_text(name: KernelName) -> str:
 
 def facts(name: KernelName) -> str:
     """Return in one line what is known of a kernel, what it is for first."""
-    if not name.recognized:
+    if not name.recognized and name.library == "other":
         return "unknown: no rule knows this name; tensor cores: unknown"
     told = [
         " ".join(filter(None, (name.role, name.direction))),
