@@ -76,8 +76,13 @@ def decode(term: Term) -> KernelName | None:
     return decoded._replace(
         arch=f"gfx{isa[1].lower()}" if isa and len(isa[1]) >= 3 else None,
         tile=tile[1] if tile else None,
-        instruction=f"mfma_{matrix[1]}" if matrix else None,
+        # On RDNA (gfx11, gfx12) the matrix instruction is WMMA, on CDNA MFMA.
+        instruction=f"{_kind(isa)}_{matrix[1]}" if matrix else None,
     )
+
+
+def _kind(isa: re.Match[str] | None) -> str:
+    return "wmma" if isa and isa[1].startswith(("11", "12")) else "mfma"
 
 
 def _decoded(name: str, library: str, role: str, meaning: str, rest: str, cores: str) -> KernelName:

@@ -41,6 +41,8 @@ _WORDS = Words(
     Word("segment|split|k|off|on", "whether the inner dimension is split"),
     Word("5x", "built for generation 5 of the library's interface"),
     Word("cublas|cudnn|cusparselt", "the library that ships it", "library"),
+    Word("trt", "TensorRT ships it", "library", "tensorrt"),
+    Word("hmma|imma", "multiplies on tensor cores", "cores"),
 )
 _MEANINGS = {
     "gemm": "matrix multiplication",
