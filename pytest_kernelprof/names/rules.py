@@ -58,6 +58,11 @@ class Word(NamedTuple):
     value: str = ""
 
 
+def words_of(name: str) -> list[str]:
+    """Return the words between the underscores of *name*."""
+    return [word for word in name.split("_") if word]
+
+
 _NUMBER = re.compile(r"\d+(?:x\d+)*")
 
 
@@ -75,7 +80,7 @@ class Words:
         """Return the parts of a name made of the words *texts*, and the fields that they set, in order."""
         parts = []
         fields: dict[str, list[str]] = {}
-        for text in filter(None, texts):
+        for text in texts:
             word = self._known.get(text) or self._known.get(_NUMBER.sub(_stand_in, text))
             if word is None:
                 parts.append(Part(text))

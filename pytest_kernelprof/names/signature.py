@@ -133,7 +133,7 @@ def _take(here: _Open, token: str, *, top: bool) -> None:
     if top and " " in token.strip() and token != _ANONYMOUS:
         here.arguments.clear()  # They belonged to the return type.
     here.base.append(token)
-    if token.startswith("{lambda("):
+    if token.startswith("{lambda(") and ")" in token:
         inside = _parsed(f"_<{token[len('{lambda(') : token.rindex(')')]}>")
         here.parameters.extend(inside.arguments if inside else ())
 

@@ -7,7 +7,7 @@ import re
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..mma import Operation, operation
-from ..rules import Rule, Word, Words, apply, find, sourced
+from ..rules import Rule, Word, Words, apply, find, sourced, words_of
 from ..signature import Term
 
 ARCHITECTURES = {
@@ -86,7 +86,7 @@ def decode(term: Term) -> KernelName | None:
 
 def _named_after_architecture(term: Term) -> KernelName | None:
     name = term.text if "<" not in term.text else term.base
-    words = name.split("_")
+    words = words_of(name)
     place = next((place for place, word in enumerate(words) if operation(word)), None)
     if place is None or _NAMED.fullmatch(name) is None:
         return None

@@ -7,7 +7,7 @@ import re
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
 from ..mma import operation
-from ..rules import Rule, Word, Words, apply, direction_of, find, sourced
+from ..rules import Rule, Word, Words, apply, direction_of, find, sourced, words_of
 from ..signature import Term
 from .cublas import ARCHITECTURES, operand_dtypes
 
@@ -210,7 +210,7 @@ def _generated(name: str) -> KernelName:
 
 
 def _assembled(name: str) -> KernelName | None:
-    words = name.strip("_").split("_")
+    words = words_of(name.strip("_"))
     place = next((place for place, word in enumerate(words) if operation(word)), None)
     if place is None:
         return None

@@ -7,7 +7,7 @@ import re
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..mma import Operation, operation
-from ..rules import Rule, Word, Words, apply, fits
+from ..rules import Rule, Word, Words, apply, fits, words_of
 from ..signature import Term
 from .cublas import operand_dtypes
 
@@ -76,7 +76,7 @@ def _bundled(library: str) -> str:
 
 def _configured(name: str, library: str, outer: tuple[Part, ...]) -> KernelName | None:
     match = _CONFIGURATION.fullmatch(name)
-    words = name.split("_")
+    words = words_of(name)
     found = next((found for word in words if (found := operation(word))), None)
     if match is None or found is None:
         return None

@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, once
-from ..rules import Rule, Word, Words, apply, direction_of, find, sourced
+from ..rules import Rule, Word, Words, apply, direction_of, find, sourced, words_of
 from ..signature import Term
 
 # MIOpen: ConvAsmImplicitGemmGTCDynamic{Fwd,Bwd,Wrw}[Xdlops][NHWC]; gtcx is the generator for xdlops (MFMA).
@@ -85,7 +85,7 @@ def _implicit_gemm(name: str) -> KernelName | None:
     match = _IMPLICIT_GEMM.fullmatch(name)
     if match is None:
         return None
-    parts, fields = _IMPLICIT_GEMM_WORDS.read(name.split("_"))
+    parts, fields = _IMPLICIT_GEMM_WORDS.read(words_of(name))
     return KernelName(
         library="miopen",
         role="convolution",

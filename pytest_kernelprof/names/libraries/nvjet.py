@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..kernel_name import KernelName, Part, once
-from ..rules import Word, Words
+from ..rules import Word, Words, words_of
 from ..signature import Term
 
 # nvjet: the matrix kernels of cuBLAS from CUDA 12.x on, for Hopper and Blackwell. Read off pairs of cublasLt calls
@@ -42,7 +42,7 @@ def decode(term: Term) -> KernelName | None:
     if match is None:
         return None
     letters = match[1]
-    words = name.split("_")
+    words = words_of(name)
     parts, fields = _WORDS.read(words)
     first = words.index(letters, 1)
     tile, depth, cluster = words[first + 1 : first + 4]

@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..rules import Rule, Word, Words, by_rules, compute_capability, sourced
+from ..rules import Rule, Word, Words, by_rules, compute_capability, sourced, words_of
 from ..signature import Term
 
 _NAMESPACES = {"tensorrt_llm": "TensorRT-LLM", "moe::dev": "TensorRT-LLM's kernels for a mixture of experts"}
@@ -97,7 +97,7 @@ def _generated_matmul(base: str) -> KernelName | None:
         return None
     _, first, second, tile, arch = match.groups()
     names = re.findall(_TYPE, first + second)
-    parts, _ = _GENERATED_WORDS.read(base.split("_"))
+    parts, _ = _GENERATED_WORDS.read(words_of(base))
     return KernelName(
         library="tensorrt-llm",
         role="gemm",

@@ -9,7 +9,7 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
-from ..rules import Word, Words, compute_capability
+from ..rules import Word, Words, compute_capability, words_of
 from ..signature import Term
 
 _TYPE = r"(?:cf32|cf64|tf32|bf16|f64|f32|f16|e4m3|e5m2|e2m1|i32|i8|u8|s8|s32)"
@@ -69,7 +69,7 @@ def decode(term: Term) -> KernelName | None:
     if match is None:
         return None
     types = [_read_types(text) for text in match["types"].rstrip("_").split("_")]
-    parts, fields = _WORDS.read(match["rest"].split("_"))
+    parts, fields = _WORDS.read(words_of(match["rest"]))
     operand, result = types[0][0], types[0][-1]
     product = types[1][0] if len(types) > 1 else operand
     depthwise = "depthwise" in match["operation"]
