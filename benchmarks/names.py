@@ -87,16 +87,17 @@ def compare() -> None:
 def trace() -> None:
     """Decode every kernel of a large trace; say how often a name was taken apart."""
     from pytest_kernelprof.names import decode_kernel
+    from pytest_kernelprof.names.decoding import _decoded as taken_apart
 
     asked = names()[:200]
     kernels = (asked * (KERNELS // len(asked) + 1))[:KERNELS]
-    decode_kernel.cache_clear()
+    taken_apart.cache_clear()
     started = time.perf_counter()
     for name in kernels:
         decode_kernel(name)
     seconds = time.perf_counter() - started
     print(
-        f"{KERNELS:,} kernels with {len(asked)} names: {decode_kernel.cache_info().misses} decoded, {seconds * 1e3:.0f} ms"
+        f"{KERNELS:,} kernels with {len(asked)} names: {taken_apart.cache_info().misses} decoded, {seconds * 1e3:.0f} ms"
     )
 
 

@@ -105,7 +105,9 @@ def _names_from(lines: TextIO, options: argparse.Namespace) -> list[str]:
 def _decoded(names: Sequence[str], form: str) -> str:
     from .names import decode_kernel
 
-    decoded = [decode_kernel(name) for name in names]
+    # An argument that is no UTF-8 holds surrogates, which no JSON may.
+    readable = (name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in names)
+    decoded = [decode_kernel(name) for name in readable]
     if form == "json":
         import json
 

@@ -6,9 +6,9 @@ known already decides it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any
 
 from .checks import (
@@ -72,6 +72,7 @@ def tensor_cores(reading: Reading, at_least: Any) -> Verdict:
             f"assert_tensor_cores(at_least={at_least!r}) is no share; accepted: a number above 0 and up to 1, "
             "such as 0.9"
         )
+    at_least = None if at_least is None else float(at_least)
     wanted = "all on tensor cores" if at_least is None else f"at least {percent(at_least)}"
     expected = f"expected {wanted}{reading.suffix()}"
     verdicts = [_tensor_cores_of_step(reading, place, at_least, expected) for place in range(len(reading.steps))]
@@ -80,7 +81,7 @@ def tensor_cores(reading: Reading, at_least: Any) -> Verdict:
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 < value <= 1
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) <= 1
 
 
 def _tensor_cores_of_step(reading: Reading, place: int, at_least: float | None, expected: str) -> Verdict:
@@ -105,7 +106,7 @@ def _tensor_cores_of_step(reading: Reading, place: int, at_least: float | None, 
 def _share_of_step(reading: Reading, kernels: Sequence[Kernel], at_least: float, where: str, expected: str) -> Verdict:
     time = matrix_time(kernels)
     if time.least is None or time.most is None:
-        told = "a matrix kernel has no duration in the trace"
+        told = "a matrix kernel has no duration in the trace" if time.undated else "the matrix kernels took no time"
         return Verdict(Outcome.NOT_MEASURED, f"tensor cores not measured: {told}; {expected}")
     if time.least >= at_least:
         return PASSED
@@ -258,7 +259,7 @@ def _limits(guessed: Mapping[str, Any]) -> dict[str, Limit]:
         if name not in accepted:
             close = get_close_matches(name, accepted, n=1)
             told = f"did you mean {close[0]}=?" if close else f"accepted: {', '.join(accepted)}"
-            raise MisuseError(f"assert_guess({name}=) is no role; {told}")
+            raise MisuseError(f"assert_guess({name}=) is no role and no selector; {told}")
     return {name: _guessed_limit(name, value) for name, value in guessed.items()}
 
 

@@ -145,7 +145,7 @@ class Run:
         self.recorded: set[Path] = set()
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
-        self.restore_names: Callable[[], object] | None = None
+        self.decoders: dict[str, Callable[[str], KernelName | None]] = {}
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -207,10 +207,26 @@ class Run:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Know which test runs: profiles of wider fixtures are shown under the test that made them."""
         self.item = item
+        forget = self._teach_names(item)
         try:
             return (yield)
         finally:
+            forget()
             self.item = None
+
+    def _teach_names(self, item: pytest.Item) -> Callable[[], object]:
+        """Let the hooks of the conftest files above a test decode names during it; return what ends that.
+
+        Nothing is loaded where there is no such hook.
+        """
+        hook = item.ihook.pytest_kernelprof_decode_kernel
+        places = ", ".join(str(one.plugin_name) for one in hook.get_hookimpls())
+        if not places and _NAMES not in sys.modules:
+            return lambda: None
+        from .names import teach
+
+        before = teach(self.decoders.setdefault(places, _decoder(hook, places)) if places else None)
+        return lambda: teach(before)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -496,30 +512,31 @@ class Run:
             yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
         yield from failed
 
-    def pytest_collection_finish(self) -> None:
-        """Let hooks decode names, once every conftest file is known; nothing is loaded where there is none."""
-        hook = self.config.hook.pytest_kernelprof_decode_kernel
-        places = ", ".join(str(one.plugin_name) for one in hook.get_hookimpls())
-        if not places or self.restore_names is not None:
-            return
-        from .names import teach
-        from .names.taught import checked
-
-        def decode(name: str) -> KernelName | None:
-            return checked(hook(name=name), f"the hook pytest_kernelprof_decode_kernel ({places})")
-
-        before = teach(decode)
-        self.restore_names = lambda: teach(before)
-
     def pytest_unconfigure(self) -> None:
-        """Remove the traces that were not kept, and what was taught about names."""
-        if self.restore_names is not None:
-            self.restore_names()
+        """Remove the traces that were not kept."""
         if self._folder is not None:
             self._folder.cleanup()
 
 
 _RUN = pytest.StashKey[Run]()
+_NAMES = f"{__package__}.names"
+
+
+def _decoder(hook: Any, places: str) -> Callable[[str], KernelName | None]:
+    """Return a function that asks *hook* about a name, and checks what it answers."""
+    source = f"the hook pytest_kernelprof_decode_kernel ({places})"
+
+    def decode(name: str) -> KernelName | None:
+        from .names.taught import checked
+
+        try:
+            answer = hook(name=name)
+        except AssertionError as error:
+            # Of the hook, not of the test: no failed check, and nothing that xfail may wait for.
+            raise MisuseError(f"{source} raised AssertionError: {error}") from error
+        return checked(answer, source)
+
+    return decode
 
 
 def _is_profiled(item: pytest.Item) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NONE = checks.Limit(0, 0)
 _OF_OPS = ("launched_by", "region", "allow_empty")
+_OF_GUESSES = ("named", "matching", "launched_by", "region", "stream", "allow_empty")
 _AT_LEAST_ONE = checks.Limit(1, None)
 
 
@@ -473,7 +474,8 @@ class Profile:
             time_ns = None
         # Where a GPU is in use but was not watched, the profile measured too little to count.
         on_cpu = self._trace.no_gpu == NO_CONTEXT and counts["ops"] is not None
-        cores = None if first.kernels.unknown.nothing else matrix_time(first.kernels.seen).words()
+        unmeasured = any(step.kernels.why_not_measured for step in self.steps)
+        cores = None if unmeasured else matrix_time(text.kernels_of(self.steps)).words()
         return {
             **counts,
             "gpu_time_ns": time_ns,
@@ -643,9 +645,11 @@ class Profile:
         kernels: their roles are ``copy`` and ``layout``.
 
         Args:
-            **selectors: As for `assert_kernel_count`; ``role=`` is no help here.
+            **selectors: As for `assert_kernel_count`, but ``role=``.
         """
         __tracebackhide__ = True
+        if "role" in selectors:
+            raise MisuseError("assert_no_copy takes no role=: it looks for the roles copy and layout, and for Memcpys")
         self._judge(name_checks.no_copy(self._reading("kernels", selectors), self._reading("memcpys", selectors)))
 
     def assert_tensor_cores(self, *, at_least: float | None = None, **selectors: Unpack[Selectors]) -> None:
@@ -686,7 +690,7 @@ class Profile:
         ops = self._reading("ops", {key: value for key, value in selectors.items() if key in _OF_OPS})  # type: ignore[arg-type]
         self._judge(name_checks.sdpa_backend(kernels, ops, backend))
 
-    def assert_guess(self, *, allow_others: bool = False, **guessed: int | tuple[int, int]) -> None:
+    def assert_guess(self, *, allow_others: bool = False, **guessed: Any) -> None:
         """Check a guess of what a step does, role by role: ``assert_guess(gemm=2, softmax=1, memcpy=0)``.
 
         A failure shows guess and trace side by side. Kernels of a role that the guess does not
@@ -695,11 +699,17 @@ class Profile:
         Args:
             allow_others: Accept kernels of roles that the guess does not name.
             **guessed: By role, or ``memcpy``, ``memset`` and ``host_sync``: how many, or the
-                smallest and the largest number as a pair. ``other`` counts kernels of unknown names too.
+                smallest and the largest number as a pair. ``other`` counts kernels of unknown names
+                too, and so vouches for them. Selectors, but ``role=``, narrow what is looked at;
+                ``named=`` and ``matching=`` among kernels only.
         """
         __tracebackhide__ = True
-        readings = {"kernel": self._reading("kernels")}
-        readings.update({name: self._reading(source) for name, source in name_checks.OTHER_CLASSES.items()})
+        selectors: Any = {name: guessed.pop(name) for name in _OF_GUESSES if name in guessed}
+        places: Any = {name: value for name, value in selectors.items() if name not in ("named", "matching")}
+        readings = {"kernel": self._reading("kernels", selectors)}
+        for name, source in name_checks.OTHER_CLASSES.items():
+            if name in guessed:
+                readings[name] = self._reading(source, places)
         self._judge(name_checks.guess(readings, guessed, allow_others=allow_others))
 
     def assert_no_memset(self, *, ignore_library: bool = False, **selectors: Unpack[Selectors]) -> None:

@@ -201,6 +201,24 @@ mma16816_lookalike
 void flash_point<float>(float*)
 softmax
 kernel<128>
+LSTM_fused_wmma<__half>(x)
+RNN_gemm_hmma_fused<float>(x)
+void mylib::LSTM_step<float>(x)
+implicit_convolve_wmma<__half>(x)
+wgrad_algebra<float>(x)
+dgrad_engineered<float>(x)
+curandom_shuffle
+Cijk_hello
+batched_transpose_hello
+cusparseFoo
+split_embedding_fish
+generate_seed_pseudo_foo
+xmma_fish
+void dot_kernel<float>(float*)
+void gemv_kernel<float, 4>(float*)
+fused_everything
+_my_kernel
+bmm_fish
 """.strip().splitlines()
 
 
@@ -295,6 +313,36 @@ def test_other_words_are_no_matrix_operation(word):
             ("fp16",),
         ),
         ("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", "yes", "convolution", ("fp16",)),
+        ("nvjet_sm103_oohsh_128x128_256x7_2x2_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT", "yes", "gemm", ("fp4", "fp16")),
+        ("nvjet_sm100_wwtst_128x128_256x7_2x2_2cta_v_bz_TNT", "yes", "gemm", ()),
+        ("nvjet_sm120_tst_mma_64x32x64_8_16x32x64_tmaAB_alignCD4_bz_TNNN", "yes", "gemm", ("bf16",)),
+        (
+            "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_tnt_align8",
+            "yes",
+            "gemm",
+            ("fp16",),
+        ),
+        ("cutlass_80_sptensorop_f16_s16832spgemm_f16_128x128_64x3_tn_align8", "yes", "gemm", ("fp16",)),
+        ("ampere_sgemm_tf32_128x64_tn", "unknown", "gemm", ("tf32",)),
+        ("void pytorch_flash::flash_bwd_clear_dkvaccum_kernel<X>(P)", "no", "fill", ()),
+        ("void trsm_left_kernel<float, 256>(cublasTrsmParams<float>)", "no", "other", ()),
+        ("rocblas_gemvn_kernel<64, 4, long, float const*, float>(int)", "no", "gemv", ("fp32",)),
+        ("fmha_v2_flash_attention_fp16_64_64_S_64_sm80_kernel_nl", "yes", "attention", ("fp16",)),
+        (
+            "void attention_kernel_batched_impl<AttentionKernel<cutlass::half_t, cutlass::arch::Sm80, true> >(P)",
+            "yes",
+            "attention",
+            ("fp16",),
+        ),
+        (
+            "void attention_kernel_batched_impl<AttentionKernel<float, cutlass::arch::Sm75, true> >(P)",
+            "no",
+            "attention",
+            ("fp32",),
+        ),
+        ("void vllm::awq::gemm_forward_4bit_cuda_m16n128k32<128>(int)", "yes", "gemm", ()),
+        ("_layer_norm_fwd_fused", "no", "norm", ()),
+        ("triton_poi_fused_index_put_0", "no", "index", ()),
         ("nvjet_tss_512x16_64x3_2x1_v_bz_TNN", "yes", "gemm", ("bf16", "fp32")),
         ("sm90_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_k", "unknown", "gemm", ("fp32",)),
         ("nvjet_sm100_tst_128x256_64x6_2x1_2cta_v_bz_TNT", "yes", "gemm", ("bf16",)),
@@ -303,7 +351,7 @@ def test_other_words_are_no_matrix_operation(word):
             "cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_void_bf16_128x128x64_2x1x1_0_tnn_align8",
             "yes",
             "gemm",
-            ("bf16", "fp32"),
+            ("bf16",),
         ),
         ("cutlass_80_simt_dgemm_128x64_8x5_nn_align1", "no", "gemm", ("fp64",)),
         ("fmha_cutlassF_f16_aligned_64x64_rf_sm75(P::Params)", "yes", "attention", ("fp16",)),
@@ -567,8 +615,11 @@ def test_what_cannot_be_demangled_is_text(name):
         "volta_" + "a_" * 3000 + "scudnn",
         "igemm_fwd_gtcx_" + "a_" * 5000,
         "void at::native::elementwise_kernel<{lambda(" + "int, " * 2000 + "int)#1}>(int)",
+        "void at::native::elementwise_kernel<" + "std::tuple<" * 100_000 + "float" + ">" * 100_000 + ">(x)",
+        "void at::native::elementwise_kernel<" + "std::tuple<int>, " * 100_000 + "float>(x)",
+        "void k<" + "a<b>, " * 5000 + "c>(int)",
     ],
-    ids=range(16),
+    ids=range(19),
 )
 def test_hostile_names_are_decoded_quickly(name):
     started = time.monotonic()
@@ -603,9 +654,19 @@ def test_a_taught_decoder_goes_first_and_may_be_taken_back():
     assert not decode_kernel("acme_gemm").recognized
 
 
+def test_a_taught_decoder_may_refine_what_the_rules_say():
+    before = teach(lambda name: decode_kernel(name)._replace(role="norm"))
+    try:
+        assert (decode_kernel(FLASH).role, decode_kernel(FLASH).tensor_cores) == ("norm", "yes")
+    finally:
+        teach(before)
+    assert decode_kernel(FLASH).role == "attention"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
+        (KernelName(library=""), "hook x returned library=''; accepted: text"),
         ("gemm", "hook x returned 'gemm'; accepted: a KernelName, or None"),
         ({"role": "gemm"}, "hook x returned {'role': 'gemm'}; accepted: a KernelName, or None"),
         (KernelName(role="gem"), "hook x returned role='gem'; did you mean 'gemv'?"),

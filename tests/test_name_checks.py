@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from builders import annotation, launch, memcpy, op, step, write
+from builders import annotation, call, launch, memcpy, op, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, SelectorError, load_trace
 from pytest_kernelprof.matrix import MatrixTime, percent
@@ -133,10 +134,19 @@ def test_a_share_holds_only_however_the_unknown_came_out(tmp_path, names, durati
             profile.assert_tensor_cores(at_least=share)
 
 
-@pytest.mark.parametrize("share", [0, -1, 1.1, True, "0.9", float("nan")])
+@pytest.mark.parametrize("share", [0, -1, 1.1, True, "0.9", float("nan"), float("inf")])
 def test_a_share_must_be_one(naive, share):
     with pytest.raises(MisuseError, match="is no share; accepted: a number above 0 and up to 1"):
         naive.assert_tensor_cores(at_least=share)
+
+
+def test_a_fraction_is_a_share(naive):
+    naive.assert_tensor_cores(at_least=Fraction(1, 2))
+
+
+def test_matrix_kernels_that_took_no_time_have_no_share(tmp_path):
+    with pytest.raises(NotMeasured, match="tensor cores not measured: the matrix kernels took no time"):
+        made(tmp_path, [TENSOR], durations=[0]).assert_tensor_cores(at_least=0.5)
 
 
 def test_a_matrix_kernel_without_a_duration_has_no_share(tmp_path):
@@ -187,6 +197,15 @@ def test_a_name_without_a_type_is_not_measured():
         recorded("attn_sdpa_cudnn").assert_dtypes({"bf16"})
 
 
+def test_a_cast_on_load_hides_the_type(math):
+    casts = math.kernels.where(lambda kernel: "LoadWithCast" in kernel.name)
+
+    assert len(casts) == 3
+    assert {kernel.decoded.dtypes for kernel in casts} == {()}
+    with pytest.raises(NotMeasured):
+        math.assert_dtypes({"fp32"}, launched_by="aten::_to_copy", named="*unrolled*")
+
+
 def test_no_kernel_has_no_data_type(naive):
     with pytest.raises(AssertionError, match=r"no kernel a step: none found, expected only bf16 \(named 'nothing\*'\)"):
         naive.assert_dtypes({"bf16"}, named="nothing*")
@@ -221,6 +240,8 @@ def test_copies_by_engine_and_by_kernel(naive, math):
     with pytest.raises(AssertionError, match="3 copy kernels a step"):
         recorded("misc_conv_fp16").assert_no_copy()
     math.assert_no_copy(launched_by="aten::_softmax")
+    with pytest.raises(MisuseError, match="assert_no_copy takes no role=: it looks for the roles copy and layout"):
+        naive.assert_no_copy(role="copy")
 
 
 def test_both_kinds_of_copies_are_shown_in_tables_of_their_own(tmp_path):
@@ -328,6 +349,20 @@ def test_a_role_that_nobody_guessed_contradicts(math):
         math.assert_guess(gemm=3, allow_others=True)
 
 
+def test_selectors_narrow_a_guess(naive, math):
+    naive.assert_guess(gemm=2, launched_by="aten::bmm")
+    naive.assert_guess(softmax=1, named="*softmax*")
+    naive.assert_guess(elementwise=1, memcpy=1, launched_by="aten::masked_fill")
+    naive.assert_guess(gemm=2, region="attn_fwd", allow_others=True)
+    math.assert_guess(copy=5, launched_by="aten::_to_copy")
+    with pytest.raises(AssertionError, match=r"the guess is wrong: gemm 2 \(guessed 1\)"):
+        naive.assert_guess(gemm=1, launched_by="aten::bmm")
+    with pytest.raises(SelectorError):
+        naive.assert_guess(gemm=1, launched_by="aten::nothing")
+    with pytest.raises(MisuseError, match=r"assert_guess\(role=\) is no role and no selector"):
+        naive.assert_guess(gemm=1, role="gemm")
+
+
 def test_an_unknown_kernel_blurs_a_guess(tmp_path):
     profile = made(tmp_path, [TENSOR, STRANGE])
 
@@ -348,8 +383,8 @@ def test_an_unknown_kernel_blurs_a_guess(tmp_path):
     ("guess", "message"),
     [
         ({}, "assert_guess() guesses nothing; accepted: such as gemm=2, softmax=1, memcpy=0"),
-        ({"gem": 2}, "assert_guess(gem=) is no role; did you mean gemv=?"),
-        ({"memcpys": 1}, "assert_guess(memcpys=) is no role; did you mean memcpy=?"),
+        ({"gem": 2}, "assert_guess(gem=) is no role and no selector; did you mean gemv=?"),
+        ({"memcpys": 1}, "assert_guess(memcpys=) is no role and no selector; did you mean memcpy=?"),
         ({"gemm": -1}, "assert_guess: gemm(exactly=-1) is no count"),
         ({"gemm": (2, 1)}, "assert_guess: gemm: from 2 to 1 holds no number"),
         ({"gemm": 1, "allow_others": 1}, "allow_others=1 is no truth value; accepted: True or False"),
@@ -411,11 +446,26 @@ def test_a_role_inside_a_region_is_told_apart(tmp_path):
 
 
 def test_the_share_stands_in_the_table_and_in_the_summary(naive, math, tmp_path):
-    assert "tensor cores: 100% of matrix time (2 matrix kernels)" in str(naive)
-    assert "tensor cores: 0% of matrix time (2 matrix kernels)" in str(math)
+    assert "tensor cores: 100% of matrix time (6 matrix kernels in 3 steps)" in str(naive)
+    assert "tensor cores: 0% of matrix time (6 matrix kernels in 3 steps)" in str(math)
     assert "tensor cores: no matrix kernel" in str(recorded("misc_zeros"))
     assert "tensor cores: unknown, since a kernel's name does not tell" in str(made(tmp_path, [STRANGE]))
     assert [profile.summary()["tensor_cores"] for profile in (naive, math)] == ["100%", "0%"]
+
+
+def test_every_step_has_its_part_in_the_share(tmp_path):
+    profile = made(tmp_path, [TENSOR], [PLAIN], steps_may_differ=True)
+
+    assert profile.summary()["tensor_cores"] == "50%"
+    assert "tensor cores: 50% of matrix time (2 matrix kernels in 2 steps)" in str(profile)
+
+
+def test_lost_kernels_leave_no_share(tmp_path):
+    rows = [step(2, 0, 900), op("aten::mm", 5, 60), launch(10, 1, name=TENSOR), call("cudaLaunchKernel", 40, 2)]
+    profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
+
+    assert profile.summary()["tensor_cores"] is None
+    assert "tensor cores:" not in str(profile)
 
 
 def test_nothing_measured_has_no_share(tmp_path):

@@ -16,27 +16,40 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("at::", "(anonymous namespace)::", "multi_tensor_apply", "softmax_warp", "cunn_", "compute_cuda"), "aten"),
     (("deep_gemm::", "deep_ep::", "flash_fwd_splitkv_mla", "get_mla_metadata", "sm90::", "sm100::"), "deep_gemm"),
     (("nvjet_",), "nvjet"),
-    (("fmha_cutlass",), "xformers"),
+    (("fmha_cutlass", "attention_kernel_b"), "xformers"),
     (("pytorch_flash::", "flash::", "flash_", "fmha_", "cutlass::device_kernel"), "flash_attention"),
     (("cutlass",), "cutlass"),
     (("sm",), "xmma"),
     (
-        ("triton_", "attn_", "_attn", "bwd_", "kernel_", "reduce_segments", "reshape_and", "sage_", "_", "create_"),
+        (
+            "triton_",
+            "attn_",
+            "_attn",
+            "bwd_",
+            "kernel_",
+            "reduce_segments",
+            "reshape_and",
+            "sage_",
+            "_",
+            "create_",
+            "liger_",
+        ),
         "triton",
     ),
     (("compute_position", "alloc_", "write_req", "fused_", "moe_align"), "triton"),
-    (("nccl",), "nccl"),
-    (("fmhaSm", "bmm_", "gemm_", "tensorrt_llm::", "moe::"), "tensorrt_llm"),
+    (("nccl", "rccl", "msccl"), "nccl"),
+    (("fmhaSm", "fmha_v2_", "bmm_", "gemm_", "tensorrt_llm::", "moe::"), "tensorrt_llm"),
     (("flashinfer::", "kernel_cutlass_kernel_flashinfer"), "flashinfer"),
     (("split_embedding_", "dense_embedding_", "ssd_embedding_", "fbgemm_gpu::", "bounds_check_"), "fbgemm"),
     (("linearize_index_", "permute_pooled_", "recat_copy_"), "fbgemm"),
-    (("vllm::", "sgl_", "sglang::", "marlin", "paged_attention_"), "vllm"),
+    (("vllm::", "sgl_", "sglang::", "marlin", "Marlin", "awq::", "paged_attention_"), "vllm"),
     (("transformer_engine::", "cuApply", "cuCompute", "scaled_"), "transformer_engine"),
-    (("cusparse",), "cusparse"),
-    (("curand", "generate_seed_pseudo"), "curand"),
+    (("cusparse::",), "cusparse"),
+    (("gen_", "generate_seed_pseudo"), "curand"),
     (("Cijk",), "tensile"),
     (("ck::", "ck_tile::"), "composable_kernel"),
     (("__amd_rocclr",), "rocclr"),
+    (("rocblas_",), "rocblas"),
     (("aiter::",), "aiter"),
     (("rocprim::", "hipcub::"), "rocprim"),
     (("igemm_", "MIOpen", "miopen", "batched_transpose_"), "miopen"),
@@ -46,7 +59,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 # Files that are asked about every other name, in this order: their kernels share no beginning.
-_OTHERS = ("cudnn", "cusolver", "cublas", "cub", "vllm", "cufft", "cusparse", "aten")
+_OTHERS = ("cudnn", "cublas", "cusolver", "cub", "vllm", "cufft", "cusparse", "aten")
 
 Decoder = Callable[[str], "KernelName | None"]
 
@@ -60,16 +73,16 @@ class _Taught:
 def teach(decoder: Decoder | None) -> Decoder | None:
     """Let *decoder* be asked about every name before the rules; return the one until now.
 
+    While it is asked, `decode_kernel` answers by the rules alone, so that it may refine their answer.
+
     Args:
         decoder: Takes a demangled name and returns what it knows, or ``None``.
     """
     before = _Taught.decoder
     _Taught.decoder = decoder
-    decode_kernel.cache_clear()
     return before
 
 
-@lru_cache(maxsize=16384)
 def decode_kernel(name: str) -> KernelName:
     """Return what the name of a kernel says; what it does not say is unknown.
 
@@ -80,9 +93,24 @@ def decode_kernel(name: str) -> KernelName:
         The decoded name. A name that no rule knows has library and role ``other`` and
         ``tensor_cores`` ``unknown``.
     """
+    return _decoded(name, _Taught.decoder)
+
+
+@lru_cache(maxsize=16384)
+def _decoded(name: str, decoder: Decoder | None) -> KernelName:
     readable = demangled(name)
-    decoded = (_Taught.decoder and _Taught.decoder(readable)) or _by_rules(readable)
+    decoded = _asked(decoder, readable) or _by_rules(readable)
     return decoded._replace(name=name, demangled=readable, parts=decoded.parts or (Part(readable),))
+
+
+def _asked(decoder: Decoder | None, readable: str) -> KernelName | None:
+    if decoder is None:
+        return None
+    before = teach(None)
+    try:
+        return decoder(readable)
+    finally:
+        teach(before)
 
 
 def _by_rules(readable: str) -> KernelName:

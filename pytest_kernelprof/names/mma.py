@@ -43,7 +43,7 @@ _IMPLIED_WITHOUT_SHAPE = {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int8", "c
 
 _OPERATION = re.compile(
     r"(gc|gz|[shdicz])(\d+|\d+x\d+x\d+)?(tf32|bf16|f16|fast)?"
-    r"(gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|fprop|dgrad|wgrad|cudnn|deconv)([A-Za-z0-9]*)"
+    r"(spgemm|gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|fprop|dgrad|wgrad|cudnn|deconv)([A-Za-z0-9]*)"
 )
 
 
@@ -78,14 +78,18 @@ class Operation(NamedTuple):
         """The word for people."""
         what = _OPERATIONS.get(self.operation, self.operation)
         if self.instruction is None:
-            return f"{what} summed in {self.accumulator} by ordinary instructions (FFMA) on CUDA cores: no tensor cores"
+            ordinary = _ORDINARY.get(self.word[0], "ordinary arithmetic")
+            how = f"ordinary instructions ({ordinary}) on CUDA cores: no tensor cores"
+            return f"{what} summed in {self.accumulator} by {how}"
         if self.shape is None:
             return f"{what} summed in {self.accumulator}; the shape is none of the known matrix instructions"
         return f"{what} by the tensor-core instruction {self.shape}, summed in {self.accumulator}"
 
 
+_ORDINARY = {"s": "FFMA", "h": "HFMA2", "d": "DFMA", "i": "DP4A", "c": "FFMA", "z": "DFMA", "g": "FFMA"}
 _OPERATIONS = {
     "gemm": "matrix multiplication",
+    "spgemm": "matrix multiplication with a 2:4 sparse operand",
     "fprop": "convolution, forward",
     "dgrad": "convolution, gradient of the input",
     "wgrad": "convolution, gradient of the weights",

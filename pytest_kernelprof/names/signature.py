@@ -12,6 +12,10 @@ _TOKENS = re.compile(
     r"\(anonymous namespace\)|\{[^{}]*\}|(?<=operator)(?:\(\)|<<|>>|<|>)|(?<=-)>|[<>(),]|[^<>(),{}]+|."
 )
 _ANONYMOUS = "(anonymous namespace)"
+# Every term keeps its text: beyond these, which no compiler writes, a name is text.
+_LONGEST = 100_000
+_DEEPEST = 200
+_MOST = 20_000
 
 
 class Term(NamedTuple):
@@ -70,7 +74,8 @@ def signature(name: str) -> Term:
         The Itanium C++ ABI's demanglers (c++filt, CUPTI) write return type, qualified name,
         template arguments and parameters in this order.
     """
-    return _parsed(name) or Term(name, name)
+    readable = len(name) <= _LONGEST and name.count("<") + name.count("(") <= _MOST
+    return (_parsed(name) if readable and not _too_deep(name) else None) or Term(name, name)
 
 
 @lru_cache(maxsize=4096)
@@ -86,14 +91,24 @@ def base_name(name: str) -> str:
     return signature(name).base
 
 
+def _too_deep(name: str) -> bool:
+    """Return whether brackets are nested deeper than terms are read."""
+    if name.count("<") + name.count("(") <= _DEEPEST:
+        return False
+    depth = 0
+    for bracket in re.finditer(r"[<>()]", name):
+        depth += 1 if bracket[0] in "<(" else -1
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
 def _parsed(name: str) -> Term | None:
     stack = [_Open("", 0)]
     for match in _TOKENS.finditer(name):
         token, here = match[0], stack[-1]
         if token == "(" and len(stack) == 1 and here.base:
-            if not _closes(name, match.end()):
-                return None
-            return _function(name, here, match.start())
+            return _function(name, here, match.start()) if _closes(name, match.end()) else None
         if token in ("<", "("):
             stack.append(_Open(token, match.end()))
         elif token == "," and here.bracket:
@@ -106,9 +121,8 @@ def _parsed(name: str) -> Term | None:
                 return None
         else:
             _take(here, token, top=len(stack) == 1)
-    if len(stack) > 1 or not stack[0].base:
-        return None
-    return _function(name, stack[0], len(name))
+    whole = len(stack) == 1 and stack[0].base
+    return _function(name, stack[0], len(name)) if whole else None
 
 
 def _close(stack: list[_Open], bracket: str, name: str, end: int) -> bool:

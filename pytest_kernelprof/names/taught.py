@@ -35,7 +35,7 @@ def checked(value: Any, source: str) -> KernelName | None:
         _choose(source, field, getattr(value, field), accepted)
     for field in _TEXTS:
         text = getattr(value, field)
-        if not isinstance(text, str) and (text is not None or field == "library"):
+        if (not isinstance(text, str) and text is not None) or (field == "library" and not text):
             raise MisuseError(f"{source} returned {field}={_short(text)}; accepted: text")
     dtypes = _texts(source, "dtypes", value.dtypes)
     for dtype in dtypes:

@@ -17,7 +17,7 @@ def names_text(names: Sequence[KernelName]) -> str:
 
 def name_text(name: KernelName) -> str:
     """Return one name, what it comes to, and its pieces with their meaning."""
-    lines = [shorten(name.demangled, _LINE_WIDTH), f"  {facts(name)}"]
+    lines = [shorten(name.demangled, _LINE_WIDTH) or "(empty name)", f"  {facts(name)}"]
     width = min(_PIECE_WIDTH, max(len(part.text) for part in name.parts))
     for part in name.parts:
         piece = shorten(part.text, _PIECE_WIDTH).ljust(width)

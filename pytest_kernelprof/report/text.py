@@ -196,8 +196,8 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
         events = getattr(first, name)
         if events.seen:
             parts.append(event_table(events.seen, verbose=verbose))
-    if not first.kernels.unknown.nothing:
-        parts.append(f"tensor cores: {tensor_core_words(matrix_time(first.kernels.seen))}")
+    if not any(step.kernels.why_not_measured for step in steps):
+        parts.append(f"tensor cores: {tensor_core_words(matrix_time(kernels_of(steps)), len(steps))}")
     whys = dict.fromkeys(
         f"{name} not measured: {why}"
         for step in steps
@@ -209,14 +209,20 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
     return "\n\n".join(parts)
 
 
-def tensor_core_words(time: MatrixTime) -> str:
+def kernels_of(steps: Sequence[Step]) -> list[Kernel]:
+    """Return the kernels of all *steps*."""
+    return [kernel for step in steps for kernel in step.kernels.seen]
+
+
+def tensor_core_words(time: MatrixTime, steps: int) -> str:
     """Return how much of the time of matrix kernels was on tensor cores, as a sentence's end."""
     words = time.words()
     if words == "none":
         return "no matrix kernel (gemm, convolution, attention)"
     if words == "unknown":
         return "unknown, since a kernel's name does not tell"
-    return f"{words} of matrix time ({counted(time.kernels, 'matrix kernel')})"
+    number = counted(time.kernels, "matrix kernel")
+    return f"{words} of matrix time ({number})" if steps == 1 else f"{words} of matrix time ({number} in {steps} steps)"
 
 
 def trace_text(trace: Trace) -> str:

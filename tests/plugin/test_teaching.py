@@ -104,6 +104,33 @@ def test_wrong_answers_are_refused_with_the_hooks_name(judged, answer):
     )
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_a_conftest_teaches_the_tests_of_its_folder_only(judged, arguments):
+    if arguments:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    judged.makeconftest(conftest_of_the_docs())
+    below = judged.mkpydir("below")
+    below.joinpath("conftest.py").write_text(conftest_of_the_docs().replace('tensor_cores="yes"', 'tensor_cores="no"'))
+    below.joinpath("test_below.py").write_text(
+        "from pytest_kernelprof import decode_kernel\n\n"
+        "def test_name():\n"
+        f"    assert decode_kernel('{ACME}').tensor_cores == 'no'\n"
+    )
+    judged.makepyfile(test_zz_last=JUDGED)
+
+    run = judged.runpytest_subprocess if arguments else judged.runpytest_inprocess
+    run("below", ".", *arguments).assert_outcomes(passed=3)
+
+
+def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged):
+    judged.makeconftest("def pytest_kernelprof_decode_kernel(name):\n    assert name is None")
+
+    result = judged.runpytest_inprocess()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *MisuseError: the hook pytest_kernelprof_decode_kernel (*) raised AssertionError*"])
+
+
 def test_an_unknown_hook_of_ours_is_refused(judged):
     judged.makeconftest("def pytest_kernelprof_decode_kernels(name): pass")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dtypes import cpp_dtype
-from ..kernel_name import KernelName, once
+from ..kernel_name import KernelName, Part, once
 from ..rules import Rule, apply, direction_of, find, sourced
 from ..signature import Term
 
@@ -146,6 +146,7 @@ _RULES = sourced(
     # UnfoldBackward, DepthwiseConv2d.cu, DepthwiseConv3d.cu
     Rule("*conv_depthwise*|*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (0,)),
     Rule("*prepare_grouped_gemm_data*", "index", "prepares pointers for grouped multiplications"),
+    Rule("*tinygemm_m16n8k16*", "gemm", "multiplication with 4-bit weights, m16n8k16", tensor_cores="yes"),
     Rule(
         "*int4mm*|*weight_int8pack_mm*|*tinygemm*", "gemm", "multiplication with small weights", tensor_cores="unknown"
     ),
@@ -178,7 +179,7 @@ _LIST_FUNCTORS = sourced(
     Rule("*Copy*", "copy", "copies a list of tensors"),
 )
 
-_DOUBT = ("mma", "gemm", "_mm", "matmul", "attention", "attn", "tensorop", "conv")
+_DOUBT = ("mma", "gemm", "mm_", "matmul", "atten", "attn", "tensorop", "tensor_core", "conv", "dot", "linear", "einsum")
 # Names that PyTorch gives outside its namespace: in an unnamed one.
 _UNNAMED = (
     "softmax_warp",
@@ -216,7 +217,8 @@ def decode(term: Term) -> KernelName | None:
     if rule is None:
         # PyTorch's own kernels multiply on CUDA cores; what it bundles (CUTLASS, FlashAttention, tinygemm) has names
         # of its own, or says so in a word.
-        cores = "unknown" if any(word in base.lower() for word in _DOUBT) else "no"
+        ours = base.startswith(("at::native::", "at::cuda::")) and not any(word in base.lower() for word in _DOUBT)
+        cores = "no" if ours else "unknown"
         return KernelName(library="aten", direction=direction_of(base), tensor_cores=cores)
     decoded = apply(rule, term, "aten", _NAMESPACES)
     if rule.role == "reduction" and "reduce_kernel" in last:
@@ -240,7 +242,22 @@ def _loop(term: Term) -> KernelName:
     if functor is None:
         return name
     direction = direction_of(functor.base) or direction_of(term.base)
-    return name._replace(direction=direction, dtypes=_functor_types(functor))
+    # With a cast on load or store the functor's types are not those in memory, which the name does not tell.
+    dtypes = () if _casts(term) else _functor_types(functor)
+    parts = tuple(_functor_part(part, functor, rule.meaning, dtypes) for part in name.parts)
+    return name._replace(direction=direction, dtypes=dtypes, parts=parts)
+
+
+def _casts(term: Term) -> bool:
+    """Return whether a loop casts dynamically: since PyTorch 1.13 ``gpu_kernel_impl`` runs only where it does."""
+    names = [argument.base for argument in term.arguments]
+    return any("WithCast" in name or re.match(r"at::native::gpu_kernel_impl(?!_nocast)", name) for name in names)
+
+
+def _functor_part(part: Part, functor: Term, meaning: str, dtypes: tuple[str, ...]) -> Part:
+    if functor.text not in part.text:
+        return part
+    return Part(part.text, f"the function: {meaning}" + (f" ({', '.join(dtypes)})" if dtypes else ""))
 
 
 def _functor(term: Term) -> Term | None:
@@ -294,5 +311,5 @@ def _list_kernel(term: Term, library: str) -> KernelName:
     rule = find(_LIST_FUNCTORS, names) or find(_RULES, "multi_tensor_apply")
     assert rule is not None
     functor = next((inner for inner in term.arguments if "Functor" in inner.base), None)
-    types = once([cpp_dtype(functor.arguments[0])]) if functor and functor.arguments else ()
+    types = once(cpp_dtype(argument) for argument in functor.arguments[:2]) if functor else ()
     return apply(rule, term, library, _NAMESPACES, dtypes=types)

@@ -61,6 +61,10 @@ FILLS = frozenset(
     "arange empty empty_like empty_strided eye fill full full_like linspace new_full new_ones new_zeros ones ones_like "
     "scalar_tensor zeros zeros_like lift_fresh new_empty".split()
 )
+RANDOM = frozenset("rand randn randint rand_like randn_like bernoulli randperm".split())
+INDEXING = frozenset(
+    "index index_put index_select index_add gather scatter scatter_add _unsafe_index _unsafe_index_put".split()
+)
 EMBEDDINGS = frozenset("embedding embedding_dense_backward embedding_backward".split())
 SOFTMAX = frozenset(
     "_softmax _log_softmax _safe_softmax log_softmax _softmax_backward_data _log_softmax_backward_data "

@@ -106,7 +106,8 @@ def _named_after_architecture(term: Term) -> KernelName | None:
         arch=ARCHITECTURES[words[0]],
         tile=fields.get("tile", [None])[0],
         instruction=found.instruction,
-        tensor_cores=found.tensor_cores,
+        # A type that only tensor cores multiply, and no instruction: the name contradicts itself.
+        tensor_cores="unknown" if found.tensor_cores == "no" and "tf32" in typed else found.tensor_cores,
         parts=tuple(told),
     )
 
@@ -127,6 +128,8 @@ def _cutlass_1(term: Term) -> KernelName:
 
 def _helper(term: Term) -> KernelName | None:
     library = "cublaslt" if term.base.startswith("cublasLt::") or "cublasLt" in term.text else "cublas"
+    if term.base.startswith("cusolver"):
+        return None
     if "cublas" not in term.text and not term.base.startswith("internal::gemvx::"):
         return None
     rule = find(_RULES, term.base)

@@ -111,7 +111,7 @@ _RULES = sourced(
     ),
     Rule("*_grouped_direct_kernel*|*conv3d_grouped*", "convolution", "grouped convolution, on CUDA cores"),
     Rule(
-        "convolve*_engine*|implicit_convolve*",
+        "convolve*_engine*|implicit_convolve*|precomputed_convolve*",
         "convolution",
         "convolution by ordinary arithmetic on CUDA cores",
         (0, 1),
@@ -136,7 +136,7 @@ _RULES = sourced(
 
 # cudnnRNNForward and its backward: the persistent kernels say FMA or HMMA where they multiply.
 _RNN = re.compile(
-    r"(?:cudnn::)?(?:\w+::)*(RNN|LSTM|GRU|GENERIC_elementWise|elemWiseRNNcell|persistRNN|PersistentRNN)_?(\w*)"
+    r"(?:cudnn::)?(?:\w+::)*(?:(?:RNN|LSTM|GRU|GENERIC)_(elementWise|blockPersist|persist)_(\w+)|elemWiseRNNcell|(?:Persistent|persist)RNN\w*)"
 )
 
 
@@ -147,11 +147,11 @@ def decode(term: Term) -> KernelName | None:
         return _generated(base)
     if _ASSEMBLED.fullmatch(base):
         return _assembled(base)
-    if base.startswith("xmma_"):
+    if base.startswith("xmma_") and "::" in base:
         return _xmma(term)
     rnn = _RNN.fullmatch(base)
-    if rnn and ("cudnn" in term.text or term.arguments):
-        return _rnn(term, rnn[2])
+    if rnn and term.arguments:
+        return _rnn(term, rnn)
     ours = "cudnn" in term.text
     rule = find(_RULES, base)
     if rule is None:
@@ -161,32 +161,17 @@ def decode(term: Term) -> KernelName | None:
     return apply(rule, term, "cudnn", _NAMESPACES)
 
 
-_BARE = ("conv2d_c1_k1_", "dgrad2d_c1_k1_", "wgrad2d_c1_k1_", "wgrad2d_shmem_tiling")
-_BARE_ENGINES = (
-    "wgrad_alg",
-    "dgrad_alg",
-    "dgrad_engine",
-    "implicit_convolve",
-    "explicit_convolve",
-    "flip_filter",
-    "fft2d_",
-    "fft1d_",
+# Without the word cudnn: depthwise kernels, engines by the type of their parameters, passes of the FFT convolution.
+_BARE = re.compile(
+    r"(?:conv2d|dgrad2d|wgrad2d)_c1_k1_(?:nhwc|nchw)\w*|wgrad2d_shmem_tiling\w*|flip_filter|fft[12]d_[rc]2[rc]_\d+(?:x\d+)?"
+    r"|pointwise_mult_and_sum_complex|convolve_common_engine_\w+"
 )
-_BARE_TEMPLATES = (
-    *_BARE_ENGINES,
-    "nchwToNhwc",
-    "nhwcToNchw",
-    "tensorTransform",
-    "pointwise_mult",
-    "bn_fw",
-    "bn_bw",
-    "convolve",
-)
+_ENGINE_PARAMETERS = re.compile(r"\bkernel_(?:conv|grad)\w*_params\b")
 
 
 def _is_bare_engine(term: Term) -> bool:
     """Return whether a name without the word cudnn is one of cuDNN's all the same."""
-    return term.base.startswith(_BARE) or (bool(term.arguments) and term.base.startswith(_BARE_TEMPLATES))
+    return _BARE.fullmatch(term.base) is not None or _ENGINE_PARAMETERS.search(term.text) is not None
 
 
 def _generated(name: str) -> KernelName:
@@ -243,12 +228,15 @@ def _xmma(term: Term) -> KernelName:
     return apply(rule, term, "cudnn", _NAMESPACES, direction=direction_of(names))
 
 
-def _rnn(term: Term, rest: str) -> KernelName:
-    persistent = "Persist" in rest or "Persist" in term.base or "persist" in term.base
-    cores = "yes" if "HMMA" in rest or "TensorOp" in rest else "unknown" if persistent and "FMA" not in rest else "no"
-    if persistent and rest.endswith(("fp_RNN", "fp_LSTM", "fp_GRU")):
-        cores = "no"  # Measured: the twin on tensor cores ends in _HMMA.
-    how = {"yes": ", multiplied on tensor cores", "no": "", "unknown": ""}[cores]
+def _rnn(term: Term, match: re.Match[str]) -> KernelName:
+    kind, rest = match[1] or "elementWise", match[2] or ""
+    if "HMMA" in rest or "TensorOp" in rest:
+        cores = "yes"
+    elif kind == "elementWise" or rest.endswith(("FMA", "fp_RNN", "fp_LSTM", "fp_GRU")):
+        cores = "no"  # Measured: the twins on tensor cores end in _HMMA.
+    else:
+        cores = "unknown"
+    how = ", multiplied on tensor cores" if cores == "yes" else ""
     rule = Rule(term.base, "rnn", f"recurrent network{how}", (0,), tensor_cores=cores, source=_CUDNN)
     direction = (
         "backward" if re.search(r"_b[pw]", term.base) else "forward" if re.search(r"_f[pw]", term.base) else None

@@ -11,6 +11,6 @@ _RULE = sourced("cuRAND, curand_kernel.h", Rule("*", "random", "draws random num
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a cuRAND kernel says, or ``None`` if it is none."""
-    if term.base.startswith(("curand", "generate_seed_pseudo")):
+    if term.base == "generate_seed_pseudo" or (term.base.startswith("gen_") and "curandState" in term.text):
         return apply(_RULE, term, "curand", {})
     return None

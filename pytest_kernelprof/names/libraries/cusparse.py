@@ -15,6 +15,6 @@ _RULE = sourced(
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a cuSPARSE kernel says, or ``None`` if it is none."""
-    if not term.base.startswith(("cusparse", "convert_CooToCsr", "convert_CsrToCoo")):
+    if not term.base.startswith(("cusparse::", "convert_CooToCsr_kernel", "convert_CsrToCoo_kernel")):
         return None
     return apply(_RULE, term, "cusparse", _NAMESPACES, dtypes=floating_dtypes(term), **doubt(term))

@@ -7,18 +7,28 @@ import re
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..mma import Operation, operation
-from ..rules import Rule, Word, Words, apply, fits, words_of
+from ..rules import Rule, Word, Words, apply, compute_capability, fits, words_of
 from ..signature import Term
 from .cublas import operand_dtypes
 
 # ``cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_nn_align8``: the CUTLASS profiler's naming, which cuBLAS
 # and cuDNN keep for the kernels that they instantiate.
-_CONFIGURATION = re.compile(r"cutlass(?:3x)?_(?:sm)?(?:\d+[a-z]?_)?(?:wmma_)?(?:sparse_)?(tensorop|simt|wmma)_.+")
+_CONFIGURATION = re.compile(
+    r"cutlass(?:3x)?_(?:(?:sm)?(?P<arch>\d+)[a-z]?_)?(?:wmma_)?(?:sparse_)?(?P<kind>tensorop|sptensorop|bstensorop|simt|wmma)_.+"
+)
 _WORDS = Words(
     Word("cutlass3x", "CUTLASS 3"),
     Word("cutlass", "CUTLASS, NVIDIA's templates for matrix kernels"),
-    Word("#|#a|sm#|sm#a", "built for compute capability {capability}; later GPUs can run it", "arch", "sm{0}"),
+    Word("sm#|sm#a", "built for compute capability {capability}; later GPUs can run it"),
     Word("tensorop", "multiplies on tensor cores"),
+    Word("sptensorop", "multiplies on tensor cores, one operand 2:4 sparse"),
+    Word("bstensorop", "multiplies on tensor cores, operands scaled by block"),
+    Word("tnn|tnt|ntn|ntt|nnn|nnt|ttn|ttt", "layouts of A, B and the result: n column-major, t row-major"),
+    Word("warpspecialized", "some warps load while others multiply"),
+    Word("cooperative|pingpong", "how warp groups share tiles"),
+    Word("epi", "the end of the kernel"),
+    Word("tma", "through the bulk tensor copy engine"),
+    Word("void", "no such operand"),
     Word("wmma", "through the warp-wide WMMA interface"),
     Word("simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores"),
     Word("sparse", "one operand is 2:4 sparse"),
@@ -33,7 +43,7 @@ _WORDS = Words(
     Word("stride", "stride"),
     Word("grouped", "many multiplications in one launch"),
 )
-_TILE = re.compile(r"\d+x\d+")
+_TILE = re.compile(r"\d+x\d+(?:x\d+)?")
 
 _NAMESPACES = {"cutlass": "CUTLASS, NVIDIA's templates for matrix kernels"}
 # What CUTLASS types say about the instruction: cutlass/arch/mma.h (OpClass*), gemm/warp (MmaSimt, MmaTensorOp),
@@ -77,31 +87,55 @@ def _bundled(library: str) -> str:
 def _configured(name: str, library: str, outer: tuple[Part, ...]) -> KernelName | None:
     match = _CONFIGURATION.fullmatch(name)
     words = words_of(name)
-    found = next((found for word in words if (found := operation(word))), None)
-    if match is None or found is None:
+    place = next((place for place, word in enumerate(words) if operation(word)), None)
+    found = operation(words[place]) if place is not None else None
+    if match is None or place is None or found is None:
         return None
-    parts, fields = _WORDS.read(words)
-    told = [Part(found.word, found.meaning) if part.text == found.word else part for part in parts]
-    tiles = [place for place, word in enumerate(words) if _TILE.fullmatch(word)]
-    tile = "x".join(words[place] for place in tiles[:2])
-    if tiles:
-        told[tiles[0]] = Part(words[tiles[0]], "tile of the result that a thread block calculates")
-        if len(tiles) > 1:
-            inner, stages = words[tiles[1]].split("x")
-            told[tiles[1]] = Part(words[tiles[1]], f"steps of {inner} along the inner dimension, {stages} stages")
-            tile = f"{words[tiles[0]]}x{inner}"
+    parts, _ = _WORDS.read(words)
+    told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
+    if match["arch"] and words[1] == match["arch"]:
+        told[1] = Part(words[1], f"built for compute capability {compute_capability(words[1])}; later GPUs can run it")
+    version_3 = words[0] == "cutlass3x"
     convolution = found.operation in ("fprop", "dgrad", "wgrad", "deconv")
     return KernelName(
         library=library,
         role="convolution" if convolution else "gemm",
         direction={"fprop": "forward", "dgrad": "backward", "wgrad": "backward"}.get(found.operation),
-        dtypes=_dtypes(found, once(WORDS.get(word) for word in words)),
-        arch=fields.get("arch", [None])[0],
-        tile=tile or None,
+        dtypes=_dtypes_3(words[place + 1 :]) if version_3 else _dtypes(found, once(WORDS.get(word) for word in words)),
+        arch=f"sm{match['arch']}" if match["arch"] else None,
+        tile=_read_tiles(words, told, version_3=version_3),
         instruction=found.instruction,
-        tensor_cores=_cores(match[1], found),
+        tensor_cores=_cores(match["kind"], found),
         parts=(*outer, *told),
     )
+
+
+def _read_tiles(words: list[str], told: list[Part], *, version_3: bool) -> str | None:
+    """Explain the tiles among *words* in *told*, and return the first with its step along the inner dimension.
+
+    CUTLASS 2 writes rows and columns, then step and stages; CUTLASS 3 all three, then the cluster.
+    """
+    places = [place for place, word in enumerate(words) if _TILE.fullmatch(word)]
+    if not places:
+        return None
+    first, *rest = places
+    told[first] = Part(words[first], "tile of the result that a thread block calculates")
+    if not rest:
+        return words[first]
+    if version_3:
+        told[rest[0]] = Part(words[rest[0]], "thread blocks in a cluster")
+        return words[first]
+    inner, _, stages = words[rest[0]].partition("x")
+    told[rest[0]] = Part(words[rest[0]], f"steps of {inner} along the inner dimension, {stages} stages")
+    return f"{words[first]}x{inner}"
+
+
+def _dtypes_3(words: list[str]) -> tuple[str, ...]:
+    """Return the types that a name of CUTLASS 3 gives after the operation: A, B, accumulator, C and D."""
+    types = [word for word in words[:5] if word in WORDS or word == "void"]
+    if len(types) != 5:
+        return ()  # Scaled by block: the words hold type and scale in one.
+    return once([WORDS[types[0]], WORDS[types[1]], WORDS.get(types[4])])
 
 
 def _dtypes(found: Operation, named: tuple[str, ...]) -> tuple[str, ...]:

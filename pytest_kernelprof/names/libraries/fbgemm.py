@@ -27,7 +27,10 @@ _RULES = sourced(
         "*permute_*|*bucketize*|*offsets_range*|*lengths*|*jagged*|*index_select*", "index", "reorders sparse features"
     ),
 )
-_STARTS = ("split_embedding_", "dense_embedding_", "ssd_embedding_", "fbgemm_gpu::")
+_STARTS = (
+    *("split_embedding_codegen_", "split_embedding_backward_codegen_", "dense_embedding_codegen_"),
+    *("dense_embedding_backward_codegen_", "ssd_embedding_codegen_", "fbgemm_gpu::"),
+)
 _BARE = (
     "bounds_check_indices_kernel",
     "linearize_index_kernel",

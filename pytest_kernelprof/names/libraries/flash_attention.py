@@ -27,7 +27,8 @@ _FORWARD_TRAITS = (*_TRAITS, "Q in registers", "Q and K share memory", "", "what
 _VERSION_2 = sourced(
     "flash-attention 2, csrc/flash_attn/src/flash_fwd_launch_template.h and flash_bwd_launch_template.h",
     Rule("*flash_fwd_splitkv_combine_kernel", "reduction", "combines the parts of a split K/V sequence"),
-    Rule("*flash_bwd_dot_do_o_kernel|*flash_bwd_clear_dkvaccum_kernel", "reduction", "row sums of dO times O"),
+    Rule("*flash_bwd_dot_do_o_kernel", "reduction", "row sums of dO times O"),
+    Rule("*flash_bwd_clear_dkvaccum_kernel", "fill", "clears the sums of the gradients of K and V"),
     Rule("*flash_bwd_convert_dq_kernel|*flash_bwd_convert_dkv_kernel", "elementwise", "scales and rounds a gradient"),
     Rule(
         "*flash_fwd_splitkv_kernel*",

@@ -14,7 +14,9 @@ from ..signature import Term
 # nvjet: the matrix kernels of cuBLAS from CUDA 12.x on, for Hopper and Blackwell. Read off pairs of cublasLt calls
 # and kernel names; all of them executed tensor-core instructions wherever hardware counters were read.
 _NAME = re.compile(r"nvjet_(?:sm\d+_)?([a-z]{3,6})_\d+x\d+_\d+x\d+_\d+x\d+(?:_[A-Za-z0-9]+)*")
-_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "d": "fp64", "q": "fp8"}
+# On consumer Blackwell (sm_120), which has warp-wide instructions only: tile, stages, tile of a warp.
+_WARP_WIDE = re.compile(r"nvjet_(?:sm\d+_)?([a-z]{3,6})_mma_(\d+x\d+x\d+)_(\d+)_(\d+x\d+x\d+)(?:_[A-Za-z0-9]+)*")
+_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "d": "fp64", "q": "fp8", "o": "fp4"}
 _WORDS = Words(
     Word("nvjet", "a matrix multiplication of cuBLAS for Hopper and later, always on tensor cores"),
     Word("sm#", "built for compute capability {capability}", "arch"),
@@ -38,6 +40,9 @@ _WORDS = Words(
 def decode(term: Term) -> KernelName | None:
     """Return what the name of an nvjet kernel says, or ``None`` if it is none."""
     name = term.base
+    warp_wide = _WARP_WIDE.fullmatch(name)
+    if warp_wide:
+        return _warp_wide(name, warp_wide)
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -57,12 +62,36 @@ def decode(term: Term) -> KernelName | None:
     return KernelName(
         library="cublas",
         role="gemm",
-        dtypes=once([*kinds[:-2], kinds[-1]]),
+        # One unknown letter, and the types are not told: a list that lacks one would be wrong.
+        dtypes=once([*kinds[:-2], kinds[-1]]) if None not in kinds else (),
         arch=arch,
         tile=f"{tile}x{inner}",
         instruction="wgmma" if arch == "sm90" else "tcgen05" if arch else None,
         tensor_cores="yes",
         parts=tuple(told),
+    )
+
+
+def _warp_wide(name: str, match: re.Match[str]) -> KernelName:
+    letters, tile, stages, warp = match.groups()
+    kinds = [_TYPES.get(letter) for letter in letters]
+    parts, fields = _WORDS.read(words_of(name))
+    meanings = {
+        letters: _type_words(letters, kinds),
+        "mma": "through the warp-wide matrix instructions",
+        tile: "tile of the result that a thread block calculates, and the step along the inner dimension",
+        stages: f"{stages} steps in flight",
+        warp: "tile of a warp",
+    }
+    return KernelName(
+        library="cublas",
+        role="gemm",
+        dtypes=once([*kinds[:-2], kinds[-1]]) if None not in kinds else (),
+        arch=fields.get("arch", [None])[0],
+        tile=tile,
+        instruction="mma",
+        tensor_cores="yes",
+        parts=tuple(Part(part.text, meanings.get(part.text, part.meaning)) for part in parts),
     )
 
 

@@ -33,13 +33,59 @@ _HELPERS = {
     "GA": ("elementwise", "scales or clears the result beforehand"),
     "BetaOnly": ("elementwise", "scales the result beforehand"),
 }
+# Tensile's kernel parameters by their abbreviations (Tensile/Common.py, "Kernel parameters" in its documentation).
+_PARAMETERS = {
+    "AFEM": "multiple of elements that the free dimension is known to have",
+    "AF0EM": "multiple of elements that the first free dimension is known to have",
+    "AF1EM": "multiple of elements that the second free dimension is known to have",
+    "ASEM": "multiple of elements that the inner dimension is known to have",
+    "CLR": "reads from local memory are clustered",
+    "DTVA": "A goes straight to registers",
+    "DTVB": "B goes straight to registers",
+    "DTLA": "A goes straight to local memory",
+    "DTLB": "B goes straight to local memory",
+    "EPS": "pointers to local memory are swapped by unrolling",
+    "GRVWA": "elements of A that are read at once",
+    "GRVWB": "elements of B that are read at once",
+    "GRVW": "elements that are read at once",
+    "GSU": "the inner dimension is shared out to several work groups",
+    "LBSPPA": "padding of A in local memory",
+    "LBSPPB": "padding of B in local memory",
+    "LPA": "padding of A in local memory",
+    "LPB": "padding of B in local memory",
+    "LRVW": "elements that are read from local memory at once",
+    "MIWT": "matrix instructions of a wave, in rows and columns",
+    "MIAV": "accumulators stand in ordinary registers",
+    "NEPBS": "elements that are stored in a batch",
+    "NLCA": "coalesced loads of A",
+    "NLCB": "coalesced loads of B",
+    "ONLL": "the last steps are a loop of their own",
+    "PGR": "tiles that are read ahead",
+    "PLR": "steps that are read ahead from local memory",
+    "SIA": "how instructions are scheduled",
+    "SS": "A and B are exchanged",
+    "SVW": "elements that are stored at once",
+    "SK": "stream-K: work is shared out evenly",
+    "SU": "work groups begin at different places",
+    "TLDS": "how local memory is transposed",
+    "VWA": "elements of A that a thread holds together",
+    "VWB": "elements of B that a thread holds together",
+    "VW": "elements that a thread holds together",
+    "WGM": "the order of work groups",
+    "WS": "threads of a wave",
+    "K": "kernel language",
+    "LDSB": "buffers in local memory",
+    "NTA": "cache policy of A",
+    "NTB": "cache policy of B",
+    "NTC": "cache policy of C",
+    "NTD": "cache policy of D",
+}
 _WORDS = (
     (re.compile(r"MT(\d+x\d+x\d+)"), "macro tile: a work group calculates {0} (rows, columns, inner) at once"),
     (re.compile(r"MI(\d+x\d+x\d+(?:x\d+)?)"), "matrix instruction {0}: runs on matrix cores (MFMA, on RDNA WMMA)"),
-    (re.compile(r"TT(\d+)_(\d+)"), "thread tile {0}x{1}: multiplies by ordinary instructions, no matrix cores"),
+    (re.compile(r"TT(\d+)_(\d+)"), "thread tile {0}x{1}: without a matrix instruction, ordinary arithmetic"),
     (re.compile(r"ISA(\w+)"), "built for gfx{0}"),
     (re.compile(r"WG(\d+)_(\d+)_(\d+)"), "work group {0}x{1}, inner dimension split {2} ways"),
-    (re.compile(r"GSU\w*"), "how the inner dimension is split over work groups"),
     (re.compile(r"Bias"), "adds a bias"),
     (re.compile(r"UserArgs"), "arguments in the way of hipBLASLt"),
     (re.compile(r"SAV|HA|HAS"), "scales and activations that it can apply"),
@@ -65,10 +111,13 @@ def decode(term: Term) -> KernelName | None:
         return None
     rest = match["rest"]
     library = "hipblaslt" if "_UserArgs" in name else "tensile"
-    helper = next((helper for sign, helper in _HELPERS.items() if f"_{sign}" in f"_{rest}"), None)
-    if helper or match["a"] is None:
-        role, meaning = helper or ("other", "helps a matrix multiplication")
-        return _decoded(name, library, role, meaning, rest, "no")
+    helper = next(
+        (helper for sign, helper in _HELPERS.items() if re.search(rf"^[A-Z0-9]+_(?:\w+_)?{sign}\d*", rest)), None
+    )
+    if helper is not None:
+        return _decoded(name, library, *helper, rest, "no")
+    if match["a"] is None:
+        return None
     matrix, plain = _MATRIX.search(name), _THREAD_TILE.search(name)
     cores = "yes" if matrix else "no" if plain else "unknown"
     decoded = _decoded(name, library, "gemm", "matrix multiplication C = A B", rest, cores)
@@ -113,7 +162,7 @@ def _meaning(word: str, types: str) -> str:
         match = pattern.fullmatch(word)
         if match:
             return meaning.format(*match.groups())
-    return ""
+    return _PARAMETERS.get(re.sub(r"^1(?=LDSB)|n?\d+$|[AM]+B(?:SK)?$", "", word), "")
 
 
 def _types(word: str, rest: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..dtypes import cpp_dtype
+from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..rules import Rule, Word, Words, by_rules, compute_capability, sourced, words_of
 from ..signature import Term
@@ -14,6 +14,8 @@ _NAMESPACES = {"tensorrt_llm": "TensorRT-LLM", "moe::dev": "TensorRT-LLM's kerne
 # trtllm-gen: fmhaSm100aKernel_QkvE4m3OBfloat16H64..., bmm_Bfloat16_E4m3E4m3_Fp32_t128x8x128u2_..._sm100f
 _TYPE = r"((?:Mx)?(?:Bfloat16|Fp16|Fp8|Fp32|E4m3|E2m1))"
 _GENERATED_ATTENTION = re.compile(rf"fmhaSm(\d+)[a-z]*Kernel_Q(?:kv)?{_TYPE}(?:Kv{_TYPE})?O{_TYPE}(.*)")
+# fmha_v2: kernels of TensorRT and FasterTransformer, generated per type and size, all on mma instructions.
+_FMHA_V2 = re.compile(r"fmha_v2_(?:flash_attention_)?(fp16|bf16|int8|e4m3)_\w*sm(\d+)\w*kernel\w*")
 _GENERATED_MATMUL = re.compile(r"(bmm|gemm)_([A-Za-z0-9]+)_([A-Za-z0-9]+)_Fp32_t(\d+x\d+x\d+)\w*_sm(\d+)[a-z]?")
 _GENERATED_TYPES = {
     "Bfloat16": "bf16",
@@ -51,7 +53,7 @@ _RULES = sourced(
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a kernel of TensorRT-LLM says, or ``None`` if it is none."""
-    generated = _generated_attention(term.base) or _generated_matmul(term.base)
+    generated = _generated_attention(term.base) or _generated_matmul(term.base) or _fmha_v2(term.base)
     if generated:
         return generated
     if not term.base.startswith(("tensorrt_llm::", "moe::dev::")):
@@ -87,6 +89,27 @@ def _generated_attention(base: str) -> KernelName | None:
             Part(f"Qkv{query}", f"types of Q, K and V: {_GENERATED_TYPES.get(query, query)}"),
             *([Part(head[0], f"head dimension {head[1]}")] if head else []),
             Part(rest, "mask, cache layout, tile of Q and KV, scheduler"),
+        ),
+    )
+
+
+def _fmha_v2(base: str) -> KernelName | None:
+    match = _FMHA_V2.fullmatch(base)
+    if match is None:
+        return None
+    dtype = WORDS[match[1]]
+    return KernelName(
+        library="tensorrt-llm",
+        role="attention",
+        dtypes=(dtype,),
+        arch=f"sm{match[2]}",
+        instruction="mma",
+        tensor_cores="yes",
+        attention_backend="trtllm",
+        parts=(
+            Part("fmha_v2", "fused multi-head attention of TensorRT, generated"),
+            Part(match[1], f"data type {dtype}"),
+            Part(f"sm{match[2]}", f"built for compute capability {compute_capability(match[2])}"),
         ),
     )
 

@@ -11,7 +11,7 @@ from ..signature import Term
 from . import aten_ops as ops_table
 
 # ``triton_poi_fused_add_mul_0``: kind, fused ops, a counter.
-_GENERATED = re.compile(r"triton_(poi|red|per|tem|for|spl|unk|mix)_fused_(.*?)(?:_(\d+))?(?:\.kd)?")
+_GENERATED = re.compile(r"triton_(poi|red|per|tem|for|spl|split_scan|unk|mix)_fused_(.*?)(?:_(\d+))?(?:\.kd)?")
 _UNNAMED_GENERATED = re.compile(
     r"triton_(?:poi|red|per|tem|for|spl)_fused_?(\d*)|triton_(?:_\d+(?:d\d+)*d?e?)?|triton__(?:\d+d)+\d*"
 )
@@ -26,6 +26,7 @@ _KINDS = {
     "tem": ("other", "a template filled in by inductor: it multiplies with tl.dot, on tensor cores"),
     "for": ("elementwise", "a list of tensors at once (foreach)"),
     "spl": ("scan", "a split scan"),
+    "split_scan": ("scan", "a split scan"),
     "mix": ("reduction", "a reduction mixed with pointwise parts"),
     "unk": ("other", "of a kind that the name does not tell"),
 }
@@ -101,6 +102,23 @@ _BY_HAND = (
             "index",
             "computes indices of the KV cache",
         ),
+    ),
+    *sourced(
+        "sglang/srt/layers/attention/triton_ops/decode_attention.py",
+        Rule(
+            "_fwd_grouped_kernel_stage1",
+            "attention",
+            "attention of one token, heads grouped for tl.dot",
+            tensor_cores="yes",
+        ),
+        Rule("_fwd_kernel_stage1", "attention", "attention of one token, by sums on CUDA cores"),
+        Rule("_fwd_kernel_stage2", "reduction", "combines parts of attention"),
+    ),
+    *sourced(
+        "the layer norm tutorial of Triton; flash_attn/ops/triton; liger_kernel/ops",
+        Rule("_layer_norm_*|_rms_norm_*|_group_norm_*|_layernorm_*|_rmsnorm_*", "norm", "normalization"),
+        Rule("_swiglu_*_kernel|_geglu_*_kernel|_triton_rope", "elementwise", "by element"),
+        Rule("liger_cross_entropy_kernel", "softmax", "cross entropy with its softmax"),
     ),
     *sourced(
         "vllm/model_executor/layers/fused_moe/fused_moe.py",
@@ -207,7 +225,7 @@ def _generated(kind: str, fused: str, counter: str | None) -> KernelName:
         library="inductor",
         role=_role(kind, role, ops),
         direction="backward" if any("backward" in op for op in ops) else None,
-        tensor_cores="yes" if template else "unknown" if kind == "unk" else "no",
+        tensor_cores="unknown" if kind == "unk" or (template and not ops) else "yes" if template else "no",
         attention_backend="flex" if template and _role(kind, role, ops) == "attention" else None,
         fused_ops=ops,
         parts=(
@@ -223,7 +241,7 @@ def _generated(kind: str, fused: str, counter: str | None) -> KernelName:
 def _op_meaning(op: str, kind: str) -> str:
     if kind != "tem" and any(op in ops for ops in ops_table.MATRIX.values()):
         return "calculated by another kernel; this one takes up its result"
-    return "a view: costs nothing by itself" if op in ops_table.VIEWS else ""
+    return "a view: costs nothing by itself" if op in ops_table.VIEWS else f"the op {op}"
 
 
 def _role(kind: str, role: str, ops: tuple[str, ...]) -> str:
@@ -237,6 +255,10 @@ def _role(kind: str, role: str, ops: tuple[str, ...]) -> str:
         rest = [op for op in ops if op not in ops_table.VIEWS]
         if rest and ops_table.EMBEDDINGS.issuperset(rest):
             return "embedding"
+        if rest and ops_table.RANDOM.issuperset(rest):
+            return "random"
+        if rest and ops_table.INDEXING.issuperset(rest):
+            return "index"
         if rest and ops_table.FILLS.issuperset(rest):
             return "fill"
         if ops_table.COPIES.issuperset(rest) and ops:

@@ -42,6 +42,7 @@ _RULES = sourced(
         "moe",
         "routing of a mixture of experts",
     ),
+    Rule("*awq::gemm_forward_4bit_cuda*", "gemm", "multiplication with 4-bit weights", tensor_cores="yes"),
     Rule("*Marlin*|*marlin*", "gemm", "multiplication with small weights", tensor_cores="yes"),
     Rule("*quant*", "quantize", "quantizes", (0,)),
     Rule("*topk*|*TopK*|*sampling*|*Sampling*", "sort", "selects tokens"),
@@ -61,15 +62,15 @@ _UNNAMED = sourced(
     Rule("resolve_future_token_ids_kernel|clamp_position_kernel", "index", "computes indices"),
 )
 
-_VLLM = ("vllm::", "marlin::", "marlin_moe", "gptq_marlin")
+_VLLM = ("vllm::", "marlin::", "marlin_moe", "gptq_marlin", "awq::")
 _SGLANG = ("sgl_kernel::", "sgl_hip::", "sglang::")
 
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a kernel of vLLM or SGLang says, or ``None`` if it is none."""
     base = term.base
-    if base.startswith((*_VLLM, *_SGLANG)):
-        library = "vllm" if base.startswith(_VLLM) else "sglang"
+    if base.startswith((*_VLLM, *_SGLANG)) or (base == "Marlin" and term.arguments):
+        library = "sglang" if base.startswith(_SGLANG) else "vllm"
         decoded = by_rules(_RULES, term, library, _NAMESPACES)
         if decoded.role == "attention":
             return decoded._replace(attention_backend=library, direction="forward")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ..dtypes import WORDS
-from ..kernel_name import KernelName, Part
-from ..rules import compute_capability
+from ..dtypes import WORDS, cpp_dtype
+from ..kernel_name import KernelName, Part, once
+from ..rules import Rule, apply, compute_capability
 from ..signature import Term
 
 _NAME = re.compile(
@@ -32,7 +32,7 @@ def decode(term: Term) -> KernelName | None:
     """
     match = _NAME.fullmatch(term.base)
     if match is None:
-        return None
+        return _typed(term)
     arch, kind = match["arch"], match["type"]
     cores = int(arch[2:]) >= _FIRST_ON_TENSOR_CORES[kind]
     dtype = WORDS[kind]
@@ -59,6 +59,31 @@ def decode(term: Term) -> KernelName | None:
             *(Part(word, _word(word)) for word in match["rest"].split("_") if word),
             Part(arch, f"built for compute capability {compute_capability(arch[2:])}; later GPUs run it too"),
         ),
+    )
+
+
+def _typed(term: Term) -> KernelName | None:
+    """Decode ``attention_kernel_batched_impl<AttentionKernel<cutlass::half_t, cutlass::arch::Sm80, ...>>``."""
+    kernel = next(
+        (inner for inner in term.walk() if inner.base.endswith(("AttentionKernel", "AttentionBackwardKernel"))), None
+    )
+    if kernel is None:
+        return None
+    dtype = next((dtype for one in kernel.arguments if (dtype := cpp_dtype(one))), None)
+    arch = next((one.base.rpartition("Sm")[2] for one in kernel.arguments if "arch::Sm" in one.base), "")
+    first = _FIRST_ON_TENSOR_CORES.get({"fp16": "f16", "bf16": "bf16", "fp32": "f32"}.get(dtype or "", ""))
+    cores = "unknown" if first is None or not arch.isdigit() else "yes" if int(arch) >= first else "no"
+    rule = Rule("*", "attention", "memory-efficient attention", tensor_cores=cores)
+    forward = kernel.base.endswith("AttentionKernel")
+    return apply(
+        rule,
+        term,
+        "xformers",
+        {},
+        direction="forward" if forward else "backward",
+        dtypes=once([dtype]),
+        arch=f"sm{arch}" if arch else None,
+        attention_backend="efficient",
     )
 
 
