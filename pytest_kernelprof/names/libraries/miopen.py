@@ -72,7 +72,7 @@ def decode(term: Term) -> KernelName | None:
     if base.startswith("igemm_"):
         return _implicit_gemm(base)
     rule = find(_RULES, base) if base.startswith((*_STARTS, *_WORDS)) else None
-    if rule is None or (base.startswith("batched_transpose_") and not base[len("batched_transpose_")].isdigit()):
+    if rule is None or (base.startswith("batched_transpose_") and not base[len("batched_transpose_") :][:1].isdigit()):
         return None
     if rule.tensor_cores == "unknown" and "xdlops" in base:
         rule = rule._replace(tensor_cores="yes")
