@@ -119,7 +119,7 @@ def test_a_conftest_teaches_the_tests_of_its_folder_only(judged, arguments):
     judged.makepyfile(test_zz_last=JUDGED)
 
     run = judged.runpytest_subprocess if arguments else judged.runpytest_inprocess
-    run("below", ".", *arguments).assert_outcomes(passed=3)
+    run("below/test_below.py", "test_it.py", "test_zz_last.py", *arguments).assert_outcomes(passed=3)
 
 
 def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged):
