@@ -225,6 +225,16 @@ void gemv_kernel<float, 4>(float*)
 fused_everything
 _my_kernel
 bmm_fish
+flash_fwd_kernel_launcher_stats
+flash_fwd_hdim_lookup
+sage_fwd_debug
+_matmul_ogs_debug_dump
+_rms_norm_debug
+_routing_logger
+volta_sgemm_layernorm
+ampere_dgemm_profiler
+Cijk_Ailk_Bljk_init
+void cudnn_tools::nchwToNhwcKernel<float>(float*)
 """.strip().splitlines()
 
 
@@ -348,6 +358,34 @@ def test_other_words_are_no_matrix_operation(word):
         ),
         ("void vllm::awq::gemm_forward_4bit_cuda_m16n128k32<128>(int)", "yes", "gemm", ()),
         ("_layer_norm_fwd_fused", "no", "norm", ()),
+        ("void marlin::gptq_marlin_repack_kernel<256, 4, true, false>(unsigned int const*)", "no", "layout", ()),
+        ("void marlin_moe_wna16::permute_cols_kernel<8>(int4 const*)", "no", "layout", ()),
+        ("void marlin::Marlin<__half, 12, 256, 4, 4, 8, true, 4, 8, false>(int4 const*)", "yes", "gemm", ()),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernelMlaCuteSM80<X>(P)", "yes", "attention", ()),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernel<X>(P)", "no", "attention", ()),
+        ("void ck::kernel_batched_gemm_softmax_gemm_xdl_cshuffle_v1<X>(P)", "yes", "gemm", ()),
+        ("void ck::kernel_gemm_dl_v1r3<X>(P)", "no", "gemm", ()),
+        ("void tensorrt_llm::kernels::cutlass_kernels::fused_moe_kernel<__half>(P)", "unknown", "moe", ("fp16",)),
+        ("Custom_Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1_shortname0_gfx950", "yes", "gemm", ("bf16",)),
+        ("_w8a8_block_fp8_matmul", "yes", "gemm", ("fp8",)),
+        ("_gemm_afp4_wfp4_reduce_kernel", "no", "reduction", ()),
+        ("_fwd_kernel_splitK", "yes", "attention", ()),
+        ("awq_dequantize_kernel", "no", "quantize", ()),
+        ("aiter::mla_dec_stage1_bf16_a16w16_subQ128_mqa128", "yes", "attention", ("bf16",)),
+        ("fmoe_fp8_g1u1_subGU_256", "yes", "moe", ("fp8",)),
+        ("gridwise_convolution_implicit_gemm_v4r4_nchw_kcyx_nkhw", "no", "convolution", ()),
+        ("gridwise_group_convolution_forward_implicit_gemm_v4r4_xdlops_nchw_kcyx_nkhw", "yes", "convolution", ()),
+        ("igemm_fwd_gtcn2_nchwc_fp16x4_bx0_bt128x128x16", "no", "convolution", ()),
+        ("gcnAsmConv1x1U", "no", "convolution", ()),
+        ("void conv2d_grouped_direct_kernel<__half, __half>(int)", "no", "convolution", ()),
+        ("ncclSymkDevKernel_AllReduce_AGxLL_R_Sum(ncclSymkDevWorkArgs4K)", "no", "collective", ()),
+        (
+            "void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (bool)0, (bool)0>(T2 *)",
+            "no",
+            "softmax",
+            ("fp32",),
+        ),
+        ("void per_token_group_quant_8bit_kernel<c10::BFloat16>(P)", "no", "quantize", ()),
         ("triton_poi_fused_index_put_0", "no", "index", ()),
         ("nvjet_tss_512x16_64x3_2x1_v_bz_TNN", "yes", "gemm", ("bf16", "fp32")),
         ("sm90_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_k", "unknown", "gemm", ("fp32",)),

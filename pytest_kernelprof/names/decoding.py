@@ -33,6 +33,8 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
             "_",
             "create_",
             "liger_",
+            "awq_",
+            "scaled_mm",
         ),
         "triton",
     ),
@@ -46,13 +48,13 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("transformer_engine::", "cuApply", "cuCompute", "scaled_"), "transformer_engine"),
     (("cusparse::",), "cusparse"),
     (("gen_", "generate_seed_pseudo"), "curand"),
-    (("Cijk",), "tensile"),
+    (("Cijk", "Custom"), "tensile"),
     (("ck::", "ck_tile::"), "composable_kernel"),
     (("__amd_rocclr",), "rocclr"),
     (("rocblas_",), "rocblas"),
-    (("aiter::",), "aiter"),
+    (("aiter::", "fmoe_"), "aiter"),
     (("rocprim::", "hipcub::"), "rocprim"),
-    (("igemm_", "MIOpen", "miopen", "batched_transpose_"), "miopen"),
+    (("igemm_", "MIOpen", "miopen", "batched_transpose_", "gcnAsmConv"), "miopen"),
     (
         ("transpose_", "SubTensorOp", "Im2d2Col", "Im3d2Col", "Col2Im", "mlo", "naive_conv_", "gridwise_", "OpTensor"),
         "miopen",
@@ -114,7 +116,8 @@ def _asked(decoder: Decoder | None, readable: str) -> KernelName | None:
 
 
 def _by_rules(readable: str) -> KernelName:
-    term = signature(readable)
+    # Nsight Compute and cu++filt write the unnamed namespace in their own way.
+    term = signature(readable.replace("<unnamed>", "(anonymous namespace)"))
     for module in _candidates(term):
         decoded: KernelName | None = import_module(f"{__package__}.libraries.{module}").decode(term)
         if decoded is not None:

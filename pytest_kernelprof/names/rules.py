@@ -199,14 +199,17 @@ def direction_of(text: str) -> str | None:
     return "forward" if any(word in lower for word in _FORWARD) else None
 
 
-def by_rules(rules: Iterable[Rule], term: Term, library: str, namespaces: Mapping[str, str]) -> KernelName:
+def by_rules(
+    rules: Iterable[Rule], term: Term, library: str, namespaces: Mapping[str, str], *, function_only: bool = False
+) -> KernelName:
     """Return what *rules* say of a kernel that is *library*'s for certain: at least that.
 
     A name that speaks of a multiplication is left open where a rule takes it for something else.
     """
-    rule = find(rules, term.base)
-    function = term.base.rpartition("::")[2].lower()
-    if rule is None or (rule.role not in MATRIX_ROLES and any(word in function for word in _MULTIPLYING)):
+    function = term.base.rpartition("::")[2]
+    rule = find(rules, function if function_only else term.base)
+    multiplies = any(word in function.lower() for word in _MULTIPLYING)
+    if rule is None or (multiplies and rule.role not in (*MATRIX_ROLES, "layout")):
         return KernelName(library=library)
     return apply(rule, term, library, namespaces)
 

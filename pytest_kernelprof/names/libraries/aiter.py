@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, once
 from ..rules import Rule, apply, find, sourced
@@ -25,9 +27,15 @@ _RULES = sourced(
         direction="backward",
     ),
     Rule("aiter::fmha_bwd_*", "attention", "fused attention, assembly", tensor_cores="yes", direction="backward"),
-    Rule("aiter::mla_*reduce*|aiter::*mla*combine*", "reduction", "combines parts of attention"),
+    Rule("aiter::*mla*reduce*|aiter::*mla*combine*|aiter::pa_*reduce*", "reduction", "combines parts of attention"),
     Rule(
-        "aiter::mla_*|aiter::pa_*|aiter::*paged_attention*",
+        "aiter::mla_*|aiter::pa_*",
+        "attention",
+        "attention over a cache, assembly with MFMA",
+        tensor_cores="yes",
+    ),
+    Rule(
+        "aiter::*paged_attention*",
         "attention",
         "attention over a cache",
         tensor_cores="unknown",
@@ -50,9 +58,18 @@ _RULES = sourced(
     Rule("aiter::*gemm*|aiter::*flatmm*", "gemm", "matrix multiplication, assembly with MFMA", tensor_cores="yes"),
 )
 
+_EXPERTS = Rule("fmoe_*", "moe", "experts of a mixture, assembly", tensor_cores="yes", source="hsa of AITER")
+
 
 def decode(term: Term) -> KernelName | None:
     """Return what the name of an AITER kernel says, or ``None`` if it is none."""
+    if term.base.startswith("fmoe_"):
+        bare = re.fullmatch(r"fmoe_(?:fp8|bf16|fp16|int8)_\w+", term.base)
+        return (
+            apply(_EXPERTS, term, "aiter", _NAMESPACES, dtypes=once([WORDS.get(term.base.split("_")[1])]))
+            if bare
+            else None
+        )
     if not term.base.startswith("aiter::"):
         return None
     rule = find(_RULES, term.base)

@@ -99,7 +99,9 @@ _RULES = sourced(
         "pooling",
         (0,),
     ),
-    Rule("*chunk_cat_cuda*|*CatArrayBatchedCopy*|*split_with_sizes_copy*", "copy", "concatenates or splits tensors"),
+    Rule(
+        "*chunk_cat_cuda*|*CatArrayBatchedCopy*|*split_with_sizes_copy*", "copy", "concatenates or splits tensors", (0,)
+    ),
     # ScanKernels.cpp, ScanUtils.cuh
     Rule("*tensor_kernel_scan*|*cumsum*|*cumprod*|*logcumsumexp*", "scan", "running sum along a dimension", (0,)),
     # Sort.cu, SortStable.cu, TensorTopK.cu, Sorting.cu, Unique.cu
@@ -130,7 +132,7 @@ _RULES = sourced(
     ),
     Rule("*gather*|*scatter*|*take*|*put_*|*searchsorted*|*bucketize*", "index", "reads or writes by index"),
     Rule(
-        "*tril_indices*|*triu_indices*|*nonzero*|*flag_kernel*|*compute_cuda_kernel*|*kernelHistogram*|*repeat_interleave*",
+        "*tril_indices*|*triu_indices*|*nonzero*|*flag_kernel*|*compute_cuda_kernel*|*repeat_interleave*",
         "index",
         "computes indices",
     ),
@@ -138,13 +140,16 @@ _RULES = sourced(
     Rule("*im2col*|*col2im*|*vol2col*|*col2vol*", "layout", "unfolds an image into a matrix"),
     Rule("*_fft_conjugate_copy*|*fft_fill_with_conjugate*", "copy", "completes a spectrum by its mirror image"),
     Rule("*glu_backward*|*adjacent_difference*", "elementwise", "applies a function to every element", (0,)),
-    Rule("*margin_loss*|*lpnorm_cleanup*|*adaptive_average*|*unpooling*", "reduction", "adds up", (0,)),
+    Rule(
+        "*kernelHistogram*|*margin_loss*|*lpnorm_cleanup*|*adaptive_average*|*unpooling*", "reduction", "adds up", (0,)
+    ),
     Rule("*write_indices*|*convert_indices*", "index", "computes indices"),
+    Rule("*matrix_to_m16n8k16*", "layout", "reorders weights"),
     Rule("*triu_tril*", "elementwise", "keeps a triangle", (0,)),
     Rule("*upsample*|*grid_sampler*|*reflection_pad*|*replication_pad*", "elementwise", "resamples or pads", (0,)),
     Rule("*transform_bias_rescale_qkv*", "elementwise", "adds the bias to Q, K and V", (0,)),
     # UnfoldBackward, DepthwiseConv2d.cu, DepthwiseConv3d.cu
-    Rule("*conv_depthwise*|*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (0,)),
+    Rule("*conv_depthwise*|*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (1,)),
     Rule("*prepare_grouped_gemm_data*", "index", "prepares pointers for grouped multiplications"),
     Rule("*tinygemm_m16n8k16*", "gemm", "multiplication with 4-bit weights, m16n8k16", tensor_cores="yes"),
     Rule(

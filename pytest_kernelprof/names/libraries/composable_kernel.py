@@ -26,6 +26,12 @@ _RULES = sourced(
         tensor_cores="?",
     ),
     Rule(
+        "*QuantGemm*|*QuantGroupedGemm*|*gemm*_xdl*|*gemm*_wmma*|*Flatmm*",
+        "gemm",
+        "matrix multiplication",
+        tensor_cores="?",
+    ),
+    Rule(
         "*Rmsnorm*|*rmsnorm*|*Layernorm*|*layernorm*|*normalization*|*batchnorm*|*BatchNorm*|*AddRmsnorm*",
         "norm",
         "normalization",
@@ -41,7 +47,7 @@ _MATRIX = re.compile(r"xdl|Xdl|XDL|mfma|Mfma|wmma|Wmma|WarpGemm|GridwiseMoeGemm"
 _PLAIN = re.compile(r"_dl(?:_|$|\b)|Naive|naive|Dlops|_dpp|_Dl")
 # GridwiseMoeGemm is built on xdlops only (grid/gridwise_moe_gemm.hpp).
 # ck_tile's attention and gemm pipelines multiply through warp gemms only (ops/gemm/warp/warp_gemm.hpp: MFMA or WMMA).
-_TILE_PIPELINE = re.compile(r"BlockFmha|GemmPipeline|BlockGemm")
+_TILE_PIPELINE = re.compile(r"BlockFmha|GemmPipeline|BlockGemm|Flatmm|QuantG")
 
 
 def decode(term: Term) -> KernelName | None:

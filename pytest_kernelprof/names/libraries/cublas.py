@@ -93,6 +93,8 @@ def _named_after_architecture(term: Term) -> KernelName | None:
     found = operation(words[place])
     assert found is not None
     parts, fields = _NAMED_WORDS.read(words)
+    if "tile" not in fields:
+        return None
     told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
     if "stages" in words[:-1]:
         pipeline = words.index("stages") + 1
@@ -127,7 +129,7 @@ def _cutlass_1(term: Term) -> KernelName:
 
 
 def _helper(term: Term) -> KernelName | None:
-    library = "cublaslt" if term.base.startswith("cublasLt::") or "cublasLt" in term.text else "cublas"
+    library = "cublaslt" if term.base.startswith(("cublasLt::", "epilogue::")) else "cublas"
     if term.base.startswith("cusolver"):
         return None
     if "cublas" not in term.text and not term.base.startswith("internal::gemvx::"):

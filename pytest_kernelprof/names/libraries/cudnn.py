@@ -122,7 +122,9 @@ _RULES = sourced(
     Rule("*lean_reduction_kernel", "reduction", "combines parts of attention"),
     Rule("*conv2d_c1_k1*|*dgrad2d_c1_k1*|*wgrad2d_c1_k1*", "convolution", "depthwise convolution, on CUDA cores"),
     Rule("*spatial_convolution*", "convolution", "convolution", tensor_cores="unknown"),
-    Rule("*bn_fw_*|*bn_bw_*|*batchnorm*|*bnFw*|*bnBw*|*batch_norm*", "norm", "batch normalization", (0,)),
+    Rule("*bn_fw_*|*bnFw*", "norm", "batch normalization", (0,), direction="forward"),
+    Rule("*bn_bw_*|*bnBw*", "norm", "batch normalization", (0,), direction="backward"),
+    Rule("*batchnorm*|*batch_norm*", "norm", "batch normalization", (0,)),
     Rule("*softmax_fw*|*softmax_bw*|*softmax*kernel*", "softmax", "softmax"),
     Rule("*pooling_fw*|*pooling_bw*|*maxPool*|*avgPool*", "reduction", "pooling"),
     Rule("*activation_fw*|*activation_bw*", "elementwise", "activation"),
@@ -152,7 +154,7 @@ def decode(term: Term) -> KernelName | None:
     rnn = _RNN.fullmatch(base)
     if rnn and term.arguments:
         return _rnn(term, rnn)
-    ours = "cudnn" in term.text
+    ours = _OURS.search(term.text) is not None
     rule = find(_RULES, base)
     if rule is None:
         return KernelName(library="cudnn") if ours else None
@@ -163,9 +165,11 @@ def decode(term: Term) -> KernelName | None:
 
 # Without the word cudnn: depthwise kernels, engines by the type of their parameters, passes of the FFT convolution.
 _BARE = re.compile(
-    r"(?:conv2d|dgrad2d|wgrad2d)_c1_k1_(?:nhwc|nchw)\w*|wgrad2d_shmem_tiling\w*|flip_filter|fft[12]d_[rc]2[rc]_\d+(?:x\d+)?"
+    r"(?:conv2d|dgrad2d|wgrad2d)_c1_k1_(?:nhwc|nchw)\w*|wgrad2d_shmem_tiling\w*|(?:conv|dgrad|wgrad)[23]d_grouped_direct_kernel|flip_filter|fft[12]d_[rc]2[rc]_\d+(?:x\d+)?"
     r"|pointwise_mult_and_sum_complex|convolve_common_engine_\w+"
 )
+# cuDNN's namespaces, its own and the copies inside it, and the types of its interface.
+_OURS = re.compile(r"(?:\b|_)cudnn::|\bcudnn\w*(?:_t|Struct)\b|\bcask_\w*::|^cudnn_[a-z]+_\w+$")
 _ENGINE_PARAMETERS = re.compile(r"\bkernel_(?:conv|grad)\w*_params\b")
 
 

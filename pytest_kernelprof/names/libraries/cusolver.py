@@ -46,6 +46,11 @@ def decode(term: Term) -> KernelName | None:
     routine = _ROUTINE.fullmatch(inner)
     called = term.text != base  # With template arguments or parameters: a C++ function, not only a word.
     ours = base.startswith(("cusolver::", "kernel::")) and not last.startswith("gemm")
+    if called and fits("gemm*_skinny_kernel*", last):
+        # A multiplication with few columns; with which instructions, nobody has measured.
+        return apply(
+            _SOLVER._replace(role="gemm", meaning="matrix multiplication", tensor_cores="unknown"), term, "cusolver", {}
+        )
     if called and (ours or routine or any(fits(pattern, last) for pattern in _HELPERS)):
         library = "magma" if "magma" in base else "cusolver"
         rule = _SOLVER._replace(role="gemv") if last.startswith("gemv") else _SOLVER

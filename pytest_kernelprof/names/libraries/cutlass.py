@@ -159,7 +159,9 @@ def _typed(term: Term, library: str) -> KernelName | None:
         return None
     tensor = any(_ON_TENSOR_CORES.search(name) for name in names)
     plain = any(_ON_CUDA_CORES.search(name) for name in names)
-    cores = "no" if role == "reduction" else "yes" if tensor and not plain else "no" if plain else "unknown"
+    hopper = role == "attention" and any(re.search(r"Sm(?:90|1\d\d)Fmha|Fmha\w*Sm(?:90|1\d\d)", name) for name in names)
+    tensor = tensor or hopper
+    cores = "no" if role in ("reduction", "gemv") else "yes" if tensor and not plain else "no" if plain else "unknown"
     atom = next((match for name in names if (match := _CUTE_ATOM.search(name))), None)
     instruction = next((word for sign, word in _INSTRUCTIONS if any(sign in name for name in names)), None)
     dtype = next((dtype for inner in term.walk() if (dtype := cpp_dtype(inner)) and not _is_integer(dtype)), None)
@@ -203,6 +205,8 @@ def _purpose(names: list[str]) -> tuple[str | None, str | None, str]:
         if "Fmha" in name or "::fmha::" in name:
             direction = "backward" if "Bwd" in name else "forward" if "Fwd" in name else None
             return "attention", direction, "fused attention"
+    if any(name.endswith("::Gemv") or "::GemvBatched" in name for name in names):
+        return "gemv", None, "matrix times vector, on CUDA cores"
     if any("::gemm::" in name for name in names):
         return "gemm", None, "matrix multiplication"
     return None, None, ""

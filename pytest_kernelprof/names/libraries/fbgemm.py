@@ -10,7 +10,7 @@ _NAMESPACES = {"fbgemm_gpu": "FBGEMM"}
 _RULES = sourced(
     "fbgemm_gpu of FBGEMM",
     Rule(
-        "*_find_long_segments|*linearize_index_kernel|*bounds_check_indices*|*grad_indice_weights*",
+        "*_find_long_segments|*grad_indice_weights*",
         "embedding",
         "prepares an embedding table",
     ),
@@ -24,7 +24,9 @@ _RULES = sourced(
     ),
     Rule("*permute_pooled_embs*|*recat_copy_async*", "copy", "reorders embeddings"),
     Rule(
-        "*permute_*|*bucketize*|*offsets_range*|*lengths*|*jagged*|*index_select*", "index", "reorders sparse features"
+        "*permute_*|*linearize_index_kernel|*bounds_check_indices*|*bucketize*|*offsets_range*|*lengths*|*jagged*|*index_select*",
+        "index",
+        "reorders sparse features",
     ),
 )
 _STARTS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, Part, once
 from ..rules import Rule, apply, argument_part, find, sourced
@@ -23,6 +25,11 @@ _FLAGS = {
 _TRAITS = ("head dimension", "rows of Q in a tile", "rows of K and V in a tile", "warps")
 _FORWARD_TRAITS = (*_TRAITS, "Q in registers", "Q and K share memory", "", "what it inherits")
 
+# Without a namespace: FlashAttention 1, and version 2 called as its source files are.
+_BARE = re.compile(
+    r"flash_(?:fwd|bwd)_(?:splitkv_)?kernel(?:_(?:bf16|fp16|causal|cross|gqa|hdim\d+))*|fmha_(?:fwd_loop_kernel|bwd_dq_dk_dv_loop)\w*"
+    r"|flash_(?:fwd|bwd)_hdim\d+_(?:bf16|fp16)_(?:causal_)?sm\d+"
+)
 # flash_fwd_launch_template.h, flash_bwd_launch_template.h and the kernels they start.
 _VERSION_2 = sourced(
     "flash-attention 2, csrc/flash_attn/src/flash_fwd_launch_template.h and flash_bwd_launch_template.h",
@@ -66,9 +73,7 @@ def decode(term: Term) -> KernelName | None:
     if outer not in ("pytorch_flash", "flash", ""):
         return None
     rule = find(_VERSION_2, term.base)
-    if rule is None or (
-        not outer and not term.base.startswith(("flash_fwd_", "flash_bwd_", "fmha_fwd_loop", "fmha_bwd_dq"))
-    ):
+    if rule is None or (not outer and not _BARE.fullmatch(term.base)):
         return None
     traits = term.arguments[0] if term.arguments else None
     if traits is not None and not traits.base.endswith("_kernel_traits"):

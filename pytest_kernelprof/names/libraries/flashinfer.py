@@ -14,6 +14,7 @@ _RULES = sourced(
     "include/flashinfer and flashinfer/norm of FlashInfer",
     Rule("*rmsnorm*|*RMSNorm*|*LayerNorm*", "norm", "normalization", (0,)),
     Rule("*BatchPrefillWith*|*SinglePrefillWith*|*PrefillWithKVCache*", "attention", "of a prompt", tensor_cores="yes"),
+    Rule("*CuteSM80*|*MLAPage*|*TensorCore*", "attention", "attention by matrix instructions", tensor_cores="yes"),
     Rule("*BatchDecodeWith*|*SingleDecodeWith*", "attention", "attention of one token, on CUDA cores"),
     Rule("*MergeState*", "reduction", "combines parts of attention"),
     Rule("*Append*", "copy", "writes the KV cache"),

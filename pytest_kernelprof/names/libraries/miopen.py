@@ -10,7 +10,7 @@ from ..rules import Rule, Word, Words, apply, direction_of, find, sourced, words
 from ..signature import Term
 
 # MIOpen: ConvAsmImplicitGemmGTCDynamic{Fwd,Bwd,Wrw}[Xdlops][NHWC]; gtcx is the generator for xdlops (MFMA).
-_IMPLICIT_GEMM = re.compile(r"igemm_(fwd|bwd|wrw)(?:_data)?_gtc(x\d*)?_(.+)")
+_IMPLICIT_GEMM = re.compile(r"igemm_(fwd|bwd|wrw)(?:_data)?_gtc(x\d*|n\d*)?_(.+)")
 _IMPLICIT_GEMM_WORDS = Words(
     Word("igemm", "convolution as an implicit matrix multiplication (MIOpen)"),
     Word("fwd", "forward", "direction", "forward"),
@@ -50,8 +50,15 @@ _RULES = sourced(
         "miopenSp3AsmConv*|miopenGcnAsmWinograd*|*Winograd*", "convolution", "Winograd convolution, ordinary arithmetic"
     ),
     Rule("naive_conv_*", "convolution", "convolution step by step, ordinary arithmetic"),
-    Rule("miopenGcnAsmConv*|MIOpenConv*|MIOpenCvBwd*|mlo*Conv*", "convolution", "convolution, ordinary arithmetic"),
-    Rule("gridwise_convolution_*|*xdlops*", "convolution", "convolution", tensor_cores="unknown"),
+    Rule(
+        "miopenGcnAsmConv*|gcnAsmConv*|MIOpenConv*|MIOpenCvBwd*|mlo*Conv*",
+        "convolution",
+        "convolution, ordinary arithmetic",
+    ),
+    Rule("gridwise_*convolution_*xdlops*", "convolution", "convolution on matrix cores", tensor_cores="yes"),
+    Rule(
+        "gridwise_*convolution_implicit_gemm_*|igemm_v4r1_*dynamic", "convolution", "convolution, ordinary arithmetic"
+    ),
 )
 _STARTS = ("MIOpen", "miopen", "batched_transpose_", "transpose_NCHW2", "transpose_CNHW2", "transpose_packed")
 _WORDS = (
@@ -62,6 +69,9 @@ _WORDS = (
     "mloPooling",
     "naive_conv_",
     "gridwise_convolution_",
+    "gridwise_group_convolution_",
+    "igemm_v4r1_",
+    "gcnAsmConv",
     "OpTensor",
 )
 
@@ -69,13 +79,11 @@ _WORDS = (
 def decode(term: Term) -> KernelName | None:
     """Return what the name of a MIOpen kernel says, or ``None`` if it is none."""
     base = term.base.removesuffix(".kd")
-    if base.startswith("igemm_"):
+    if base.startswith("igemm_") and not base.startswith("igemm_v"):
         return _implicit_gemm(base)
     rule = find(_RULES, base) if base.startswith((*_STARTS, *_WORDS)) else None
     if rule is None or (base.startswith("batched_transpose_") and not base[len("batched_transpose_") :][:1].isdigit()):
         return None
-    if rule.tensor_cores == "unknown" and "xdlops" in base:
-        rule = rule._replace(tensor_cores="yes")
     # ``half`` in the name of a transposition means 2 bytes: it copies bf16 too.
     dtypes = () if rule.role in ("layout", "fill", "copy") else once(WORDS.get(word) for word in base.split("_"))
     return apply(rule, term, "miopen", {}, dtypes=dtypes, direction=direction_of(base))
@@ -85,6 +93,7 @@ def _implicit_gemm(name: str) -> KernelName | None:
     match = _IMPLICIT_GEMM.fullmatch(name)
     if match is None:
         return None
+    matrix = (match[2] or "").startswith("x")  # gtcn is generated for dot products.
     parts, fields = _IMPLICIT_GEMM_WORDS.read(words_of(name))
     return KernelName(
         library="miopen",
@@ -92,7 +101,7 @@ def _implicit_gemm(name: str) -> KernelName | None:
         direction=fields["direction"][0],
         dtypes=once(WORDS.get(word) for word in fields.get("type", ())),
         tile=fields.get("tile", [None])[0],
-        instruction="mfma" if match[2] else None,
-        tensor_cores="yes" if match[2] else "no",
+        instruction="mfma" if matrix else None,
+        tensor_cores="yes" if matrix else "no",
         parts=parts,
     )

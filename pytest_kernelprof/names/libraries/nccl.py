@@ -7,7 +7,7 @@ import re
 from ..kernel_name import KernelName, Part, once
 from ..signature import Term
 
-_NAME = re.compile(r"(?:nccl(?:Sym)?(?:Dev)?|msccl)Kernel_(?P<operation>[A-Za-z]+)(?P<rest>(?:_[A-Za-z0-9]+)*)")
+_NAME = re.compile(r"(?:nccl(?:Symk?)?(?:Dev)?|msccl)Kernel_(?P<operation>[A-Za-z]+)(?P<rest>(?:_[A-Za-z0-9]+)*)")
 # NCCL before 2.8: ``ncclAllReduceRingLLKernel_sum_f32``.
 _OLD_NAME = re.compile(
     r"nccl(?P<operation>AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)(?P<how>[A-Za-z0-9]*)Kernel(?P<rest>(?:_[a-z0-9]+)*)"

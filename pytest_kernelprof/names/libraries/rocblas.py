@@ -9,6 +9,7 @@ from ..signature import Term
 
 _RULES = sourced(
     "library/src/blas1, blas2 and blas3 of rocBLAS",
+    Rule("rocblas_gemm_*general_kernel*", "gemm", "matrix multiplication, ordinary arithmetic"),
     Rule("rocblas_*gemv*|rocblas_*symv*|rocblas_*hemv*|rocblas_*trmv*", "gemv", "matrix times vector"),
     Rule("rocblas_*dot_*|rocblas_*nrm2*|rocblas_*asum*|rocblas_*iamax*|rocblas_*reduction*", "reduction", "adds up"),
     Rule("rocblas_*scal_*|rocblas_*axpy*|rocblas_*rot*", "elementwise", "scales or adds vectors"),

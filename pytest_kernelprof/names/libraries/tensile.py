@@ -10,7 +10,7 @@ import re
 from ..kernel_name import KernelName, Part, once
 from ..signature import Term
 
-_NAME = re.compile(r"(?:Custom_)?Cijk(?:_(?P<a>A[a-z]{3})_(?P<b>B[a-z]{3}))?_(?P<rest>\S+)")
+_NAME = re.compile(r"(?P<custom>Custom\w*?_)?Cijk(?:_(?P<a>A[a-z]{3})_(?P<b>B[a-z]{3}))?_(?P<rest>\S+)")
 _TYPES = {
     "B": "bf16",
     "H": "fp16",
@@ -110,13 +110,14 @@ def decode(term: Term) -> KernelName | None:
     if match is None:
         return None
     rest = match["rest"]
-    library = "hipblaslt" if "_UserArgs" in name else "tensile"
+    # The hand-tuned ones (Custom) are hipBLASLt's.
+    library = "hipblaslt" if "_UserArgs" in name or match["custom"] else "tensile"
     helper = next(
         (helper for sign, helper in _HELPERS.items() if re.search(rf"^[A-Z0-9]+_(?:\w+_)?{sign}\d*", rest)), None
     )
     if helper is not None:
         return _decoded(name, library, *helper, rest, "no")
-    if match["a"] is None:
+    if match["a"] is None or _TILE.search(name) is None:
         return None
     matrix, plain = _MATRIX.search(name), _THREAD_TILE.search(name)
     cores = "yes" if matrix else "no" if plain else "unknown"

@@ -42,9 +42,15 @@ _GENERATED_WORDS = Words(
 _RULES = sourced(
     "cpp/tensorrt_llm/kernels of TensorRT-LLM",
     Rule("moe::dev::routing::*|moe::dev::finalize::*|moe::dev::permute::*", "moe", "routing of a mixture of experts"),
-    Rule("moe::dev::activation::*", "elementwise", "activation of a mixture of experts"),
-    Rule("moe::dev::convertsf::*|*quantize*|*quantiz*", "quantize", "quantizes"),
-    Rule("*moe*|*expert*|*routing*|*Routing*", "moe", "routing of a mixture of experts"),
+    Rule("moe::dev::activation::*", "moe", "activation of a mixture of experts"),
+    Rule("*masked_multihead_attention*", "attention", "attention of one token", tensor_cores="unknown"),
+    Rule("moe::dev::convertsf::*|*quantize*|*quantiz*|*cvt_fp*_to_fp*", "quantize", "quantizes"),
+    Rule(
+        "*routing*|*Routing*|*expandInputRows*|*finalizeMoe*|*moe*opk*|*moe*permute*|*expert*map*|*expert*sort*",
+        "moe",
+        "routing of a mixture of experts",
+    ),
+    Rule("*moe*|*expert*", "moe", "experts of a mixture", tensor_cores="unknown"),
     Rule("*allreduce*|*all_reduce*|*AllReduce*|*lamport*", "collective", "communicates"),
     Rule("*rmsNorm*|*rmsnorm*|*layernorm*|*RMSNorm*|*layerNorm*", "norm", "normalization"),
     Rule("*rope*|*Rope*|*activation*|*doActivation*", "elementwise", "by element"),
@@ -60,6 +66,8 @@ def decode(term: Term) -> KernelName | None:
         return None
     decoded = by_rules(_RULES, term, "tensorrt-llm", _NAMESPACES)
     # ``KernelParams<bf16, bf16, ...>``: the types stand one level deeper.
+    if decoded.role == "attention":
+        decoded = decoded._replace(attention_backend="trtllm")
     inner = next((one for one in term.arguments if one.base.endswith("KernelParams")), None)
     return decoded._replace(dtypes=once(_floating(inner or term)))
 

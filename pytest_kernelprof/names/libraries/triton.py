@@ -74,23 +74,25 @@ _BY_HAND = (
     ),
     *sourced(
         "aiter/ops/triton",
-        Rule("sage_fwd|sage_fwd_*", "attention", "quantized attention (SageAttention) with tl.dot", tensor_cores="yes"),
+        Rule("sage_fwd", "attention", "quantized attention (SageAttention) with tl.dot", tensor_cores="yes"),
         Rule("sage_quant_kernel|sage_quant_*", "quantize", "quantizes Q, K and V"),
         Rule("_fused_qk_rope_reshape_and_cache_kernel", "elementwise", "rotary position embedding and KV cache"),
     ),
     *sourced(
         "triton_kernels: matmul_ogs.py, routing.py, topk.py",
         Rule(
-            "_matmul_ogs*|_p_matmul_ogs*|_matmul_*mx*",
+            "_matmul_ogs_*x*_*x*|_p_matmul_ogs_*x*_*x*|_matmul_ogs|_p_matmul_ogs",
             "gemm",
             "multiplication for a mixture of experts, with tl.dot",
             tensor_cores="yes",
         ),
-        Rule("_finalize_matmul*", "reduction", "adds up parts and scatters them"),
+        Rule("_finalize_matmul|_finalize_matmul_scatter*", "reduction", "adds up parts and scatters them"),
         Rule("_reduce_grouped*", "reduction", "adds up the experts' results"),
         Rule("_topk_forward|_topk_backward", "moe", "picks the experts"),
         Rule(
-            "_sum_bitmatrix*|_combined_routing_*|_routing_*|_expt_data_*|_compute_bitmatrix*",
+            "_sum_bitmatrix_rows|_sum_bitmatrix_memset|_combined_routing_compute|_combined_routing_memset|_compute_bitmatrix"
+            "|_routing_compute_expt_offs|_routing_compute_indx|_routing_clear_bitmatrix|_routing_memset_indx|_routing_shard_offs"
+            "|_expt_data_compute|_expt_data_memset",
             "moe",
             "routing to experts",
         ),
@@ -102,6 +104,42 @@ _BY_HAND = (
             "index",
             "computes indices of the KV cache",
         ),
+    ),
+    *sourced(
+        "sglang/srt/layers/quantization, vllm/model_executor/layers/quantization and vllm/lora/ops",
+        Rule(
+            "_w8a8_block_fp8_matmul*|_w8a8_block_int8_matmul*|_w8a8_triton_block_scaled_mm*|awq_gemm_kernel|scaled_mm_kernel",
+            "gemm",
+            "multiplication of quantized matrices, with tl.dot",
+            tensor_cores="yes",
+        ),
+        Rule(
+            "_lora_shrink_kernel*|_lora_expand_kernel*",
+            "gemm",
+            "multiplication with adapters, with tl.dot",
+            tensor_cores="yes",
+        ),
+        Rule(
+            "_per_token_group_quant_fp8*|_per_token_group_quant_8bit*|awq_dequantize_kernel",
+            "quantize",
+            "quantizes or the reverse",
+        ),
+    ),
+    *sourced(
+        "aiter/ops/triton: gemm_a8w8.py, gemm_a16w16.py, gemm_afp4wfp4.py, moe_op.py",
+        Rule("_gemm_a*_reduce_kernel*", "reduction", "adds up the parts of a split inner dimension"),
+        Rule(
+            "_gemm_a8w8*kernel*|_gemm_a16_w16*kernel*|_gemm_a16w16*kernel*|_gemm_afp4_wfp4*kernel*|_gemm_afp4wfp4*kernel*",
+            "gemm",
+            "multiplication with tl.dot",
+            tensor_cores="yes",
+        ),
+        Rule("_fused_moe_kernel", "moe", "experts of a mixture, with tl.dot", tensor_cores="yes"),
+    ),
+    *sourced(
+        "xformers/ops/fmha/_triton/splitk_kernels.py",
+        Rule("_fwd_kernel_splitK", "attention", "attention with K and V split, with tl.dot", tensor_cores="yes"),
+        Rule("_splitK_reduce", "reduction", "combines parts of attention"),
     ),
     *sourced(
         "sglang/srt/layers/attention/triton_ops/decode_attention.py",
@@ -116,7 +154,13 @@ _BY_HAND = (
     ),
     *sourced(
         "the layer norm tutorial of Triton; flash_attn/ops/triton; liger_kernel/ops",
-        Rule("_layer_norm_*|_rms_norm_*|_group_norm_*|_layernorm_*|_rmsnorm_*", "norm", "normalization"),
+        Rule(
+            "_layer_norm_fwd_fused|_layer_norm_bwd_dx_fused|_layer_norm_bwd_dwdb|_layer_norm_fwd_1pass_kernel|_layer_norm_bwd_kernel"
+            "|_layer_norm_forward_kernel|_layer_norm_backward_kernel|_rms_norm_forward_kernel|_rms_norm_backward_kernel"
+            "|_rms_norm_kernel|_group_norm_forward_kernel|_group_norm_backward_kernel",
+            "norm",
+            "normalization",
+        ),
         Rule("_swiglu_*_kernel|_geglu_*_kernel|_triton_rope", "elementwise", "by element"),
         Rule("liger_cross_entropy_kernel", "softmax", "cross entropy with its softmax"),
     ),
@@ -180,7 +224,7 @@ def _unnamed(name: str) -> KernelName:
     return KernelName(
         library="inductor",
         role=role if kind != "tem" else "other",
-        tensor_cores="yes" if kind == "tem" else "no" if kind in _KINDS else "unknown",
+        tensor_cores="no" if kind in _KINDS and kind != "tem" else "unknown",
         parts=(Part(name, meaning),),
     )
 

@@ -38,12 +38,14 @@ _RULES = sourced(
     ),
     Rule("*BatchDecodeWith*|*SingleDecodeWith*", "attention", "attention of one token, on CUDA cores"),
     Rule(
-        "*moe_align_block_size*|*topkGating*|*topk_gating*|*moe_sum*|*grouped_topk*|*moe_*permute*|*expandInputRows*|*count_and_sort_expert*",
+        "*moe_align_block_size*|*topkGating*|*topk_gating*|*moe_sum*|*grouped_topk*|*moe_permute*|*moe_unpermute*|*expandInputRows*|*count_and_sort_expert*",
         "moe",
         "routing of a mixture of experts",
     ),
-    Rule("*awq::gemm_forward_4bit_cuda*", "gemm", "multiplication with 4-bit weights", tensor_cores="yes"),
-    Rule("*Marlin*|*marlin*", "gemm", "multiplication with small weights", tensor_cores="yes"),
+    Rule("gemm_forward_4bit_cuda*", "gemm", "multiplication with 4-bit weights", tensor_cores="yes"),
+    Rule("*marlin_repack*|permute_cols_kernel|*matrix_to_m16n8k16*", "layout", "reorders weights"),
+    Rule("gemm_half_q_half_gptq*", "gemm", "multiplication with small weights, in half2 on CUDA cores"),
+    Rule("Marlin|Marlin_24|MarlinMoE*", "gemm", "multiplication with small weights", tensor_cores="yes"),
     Rule("*quant*", "quantize", "quantizes", (0,)),
     Rule("*topk*|*TopK*|*sampling*|*Sampling*", "sort", "selects tokens"),
     Rule("*clamp_position*|*resolve_future_token*|*position*|*indices*", "index", "computes indices"),
@@ -55,6 +57,8 @@ _UNNAMED = sourced(
     Rule("fused_qknorm_warp|fused_qknorm*", "norm", "RMS norm of Q and K", (2,)),
     Rule("fused_rope_store_kernel", "elementwise", "rotary position embedding and KV cache", (3,)),
     Rule("fused_rope_kernel", "elementwise", "rotary position embedding", (3,)),
+    Rule("per_token_group_quant_*", "quantize", "quantizes"),
+    Rule("wvSplitK*|LLMM1_kernel", "gemv", "matrix times vector, for few rows, by dot products", (0,)),
     Rule("groupnorm_kernel*", "norm", "group normalization", (0,)),
     Rule("moe_sum_kernel|moe_sorting_kernel|moe_align_block_size_kernel", "moe", "routing of a mixture of experts"),
     Rule("store_kvcache", "copy", "writes the KV cache"),
@@ -71,7 +75,8 @@ def decode(term: Term) -> KernelName | None:
     base = term.base
     if base.startswith((*_VLLM, *_SGLANG)) or (base == "Marlin" and term.arguments):
         library = "sglang" if base.startswith(_SGLANG) else "vllm"
-        decoded = by_rules(_RULES, term, library, _NAMESPACES)
+        # By the function alone: namespaces such as marlin_moe hold kernels of all kinds.
+        decoded = by_rules(_RULES, term, library, _NAMESPACES, function_only=True)
         if decoded.role == "attention":
             return decoded._replace(attention_backend=library, direction="forward")
         return decoded
