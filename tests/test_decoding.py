@@ -172,6 +172,19 @@ def test_what_was_measured_of_doubtful_functions_is_not_contradicted():
     assert [name for name, (mine, label) in told.items() if mine not in (label, "unknown")] == []
 
 
+def test_xmma_kernels_that_add_up_a_split_dimension_are_reductions_as_counters_say():
+    rows = table("measured_xmma_h200.tsv")
+    wrong = [
+        row["name"] for row in rows if decode_kernel(row["name"]).tensor_cores not in (row["tensor_cores"], "unknown")
+    ]
+    adding = [decode_kernel(row["name"]) for row in rows if "execute_split_k_kernel" in row["name"]]
+    others = [decode_kernel(row["name"]) for row in rows if "execute_kernel" in row["name"]]
+
+    assert wrong == []
+    assert [one.role for one in adding] == ["reduction"] * 6
+    assert [(one.is_matrix, one.tensor_cores) for one in others] == [(True, "yes")] * 19
+
+
 def test_hardly_a_name_of_a_gpu_with_many_libraries_is_unknown():
     decoded = [decode_kernel(name) for name in launched_on_h200()]
 

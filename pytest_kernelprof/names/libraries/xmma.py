@@ -38,10 +38,13 @@ _WORDS = Words(
     Word("t#r#s#", "the filter is {0}x{1}x{2}"),
     Word("betaTrue|betaFalse", "whether the result is added to"),
     Word("execute|kernel", "the entry point"),
-    Word("segment|split|k|off|on", "whether the inner dimension is split"),
+    Word("segment|off|on", "whether the inner dimension is cut into segments"),
+    Word("k", "the inner dimension"),
+    Word("split", "adds up the parts of a split inner dimension, after the kernel of the same name that multiplies"),
     Word("5x", "built for generation 5 of the library's interface"),
     Word("cublas|cudnn|cusparselt", "the library that ships it", "library"),
     Word("trt", "TensorRT ships it", "library", "tensorrt"),
+    Word("train|infer", "the part of the library that ships it"),
     Word("hmma|imma", "multiplies on tensor cores", "cores"),
 )
 _MEANINGS = {
@@ -63,7 +66,10 @@ def decode(term: Term) -> KernelName | None:
         Names printed by cuDNN's and cuBLAS's logs beside the data types that were asked for. The
         first types are operand and result, the second those of the multiplication and of the sum,
         the third that of the scaling. ``ffma`` or ``tensor<shape>`` name the instruction;
-        ``warpgroupsize`` stands where it is WGMMA (PTX ISA, sm_90).
+        ``warpgroupsize`` stands where it is WGMMA (PTX ISA, sm_90). An ``execute_split_k_kernel``
+        only adds up: in traces of an A100 and an H200 it follows the ``execute_kernel`` of the same
+        name at once and takes a tenth to a third of its time, and on the H200 hardware counters
+        find no tensor-core instruction in it, whatever instruction its name carries.
     """
     match = _OPERATIONS.fullmatch(term.base)
     if match is None:
@@ -75,10 +81,13 @@ def decode(term: Term) -> KernelName | None:
     depthwise = "depthwise" in match["operation"]
     kind = next(name for name in ("depthwise", *_MEANINGS) if match["operation"].startswith(name))
     dtypes = once([product if product == "tf32" else operand, None if "tf32" in (operand, product) else result])
+    adds_up = "execute_split_k_kernel" in match["rest"]
     cores = _tensor_cores(fields, product, depthwise=depthwise)
+    # Counters of one GPU say "no" where the name of the pair says "yes"; so we claim neither.
+    cores = "unknown" if adds_up and cores == "yes" else cores
     return KernelName(
         library=fields.get("library", ["cublas" if "gemm" in kind else "cudnn"])[0],
-        role="gemm" if "gemm" in kind else "convolution",
+        role="reduction" if adds_up else "gemm" if "gemm" in kind else "convolution",
         direction={"fprop": "forward", "dgrad": "backward", "wgrad": "backward"}.get(kind)
         or ("backward" if "wgrad" in match["operation"] or "dgrad" in match["operation"] else None),
         dtypes=dtypes,
