@@ -68,7 +68,7 @@ def decode(term: Term) -> KernelName | None:
         the third that of the scaling. ``ffma`` or ``tensor<shape>`` name the instruction;
         ``warpgroupsize`` stands where it is WGMMA (PTX ISA, sm_90). An ``execute_split_k_kernel``
         only adds up: in traces of an A100 and an H200 it follows the ``execute_kernel`` of the same
-        name at once and takes a tenth to a third of its time, and on the H200 hardware counters
+        name at once and takes a sixteenth to a third of its time, and on the H200 hardware counters
         find no tensor-core instruction in it, whatever instruction its name carries.
     """
     match = _OPERATIONS.fullmatch(term.base)
