@@ -307,6 +307,21 @@ def test_an_unknown_kernel_may_be_attention(tmp_path):
         made(tmp_path, [STRANGE]).assert_sdpa_backend("flash")
 
 
+def test_an_op_of_attention_without_its_kernels_is_no_attention(math, tmp_path):
+    math.assert_sdpa_backend("math", named="sm80_xmma*")
+    math.assert_sdpa_backend("math", launched_by="aten::_scaled_dot_product_attention_math")
+    with pytest.raises(AssertionError, match="attention by math a step, expected flash"):
+        math.assert_sdpa_backend("flash", launched_by="aten::_scaled_dot_product_attention_math")
+    with pytest.raises(AssertionError, match=r"no attention a step: none found, expected math \(named 'nothing\*'\)"):
+        math.assert_sdpa_backend("math", named="nothing*")
+
+    on_cpu = [op("aten::_scaled_dot_product_attention_math", 20, 10)]
+    elsewhere = [op("aten::add", 40, 10), launch(45, 1, name=FILL)]
+    profile = Profile(load_trace(write(tmp_path / "t.json", step(2, 0, 900), *on_cpu, *elsewhere)))
+    with pytest.raises(AssertionError, match="no attention a step: none found, expected math"):
+        profile.assert_sdpa_backend("math")
+
+
 def test_wrong_backends(naive):
     with pytest.raises(MisuseError, match=r"assert_sdpa_backend\('flashh'\) is no backend; did you mean 'flash'\?"):
         naive.assert_sdpa_backend("flashh")
