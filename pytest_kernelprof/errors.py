@@ -5,6 +5,8 @@ A failed check is a plain ``AssertionError`` and has no class here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class KernelprofError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -36,3 +38,18 @@ class MisuseError(KernelprofError, ValueError):
 
 class SelectorError(MisuseError, LookupError):
     """A selector names something that does not occur in the profile at all."""
+
+
+def instead(wrong: object, accepted: Iterable[str], form: str = "{!r}") -> str:
+    """Return how a message on a wrong word ends: ``did you mean 'gemm'?``, or all that is accepted.
+
+    Args:
+        wrong: What the user wrote.
+        accepted: The words that are accepted.
+        form: How the closest one is written.
+    """
+    from difflib import get_close_matches
+
+    words = list(accepted)
+    close = get_close_matches(str(wrong), words, n=1)
+    return f"did you mean {form.format(close[0])}?" if close else f"accepted: {', '.join(words)}"

@@ -3,7 +3,7 @@
 Reading a set whose content was not measured raises `NotMeasured`, whichever way it is read.
 
 Named tuples here and in `model`, not dataclasses: importing those takes 9 ms, and the whole of
-`kernelprof show` on a small trace 42 ms.
+`kernelprof show` on a small trace 45 ms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
-from .errors import MisuseError, NotMeasured, SelectorError
+from .errors import MisuseError, NotMeasured, SelectorError, instead
 from .events import Call, Event, GpuEvent, Kernel, Views
 from .names import ROLES, decode_kernel, demangled, glob, matches, shorten
 from .units import counted, plural
@@ -97,11 +97,7 @@ class Selection(_Selectors):
         if self.stream is not None and (isinstance(self.stream, bool) or not isinstance(self.stream, int)):
             raise MisuseError(f"stream={self.stream!r} is no stream id; accepted: an int")
         if self.role is not None and self.role not in ROLES:
-            from difflib import get_close_matches
-
-            close = get_close_matches(str(self.role), ROLES, n=1)
-            told = f"did you mean {close[0]!r}?" if close else f"accepted: {', '.join(ROLES)}"
-            raise MisuseError(f"role={self.role!r} is no role; {told}")
+            raise MisuseError(f"role={self.role!r} is no role; {instead(self.role, ROLES)}")
 
     def words(self) -> str:
         """Return the selection as it reads in a headline: ``named 'gemm*', region 'step'``."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .events import Kernel
+from .model import Step
 
 
 class MatrixTime(NamedTuple):
@@ -42,9 +43,7 @@ class MatrixTime(NamedTuple):
         """Return the share in a word for a table: ``100%``, ``none``, ``50% to 75%`` or ``unknown``."""
         if not self.kernels and not self.open_ns and not self.undated:
             return "none"
-        if self.least is None or self.most is None:
-            return "unknown"
-        if not self.kernels:
+        if self.least is None or self.most is None or not self.kernels:
             return "unknown"
         least, most = percent(self.least), percent(self.most)
         return least if least == most else f"{least} to {most}"
@@ -68,6 +67,13 @@ def matrix_time(kernels: Iterable[Kernel]) -> MatrixTime:
         else:
             off += duration or 0
     return MatrixTime(count, on, off, still_open, undated)
+
+
+def matrix_time_of(steps: Sequence[Step]) -> MatrixTime | None:
+    """Return the time of the matrix kernels of all *steps*; ``None`` if the kernels of one were not measured."""
+    if any(step.kernels.why_not_measured for step in steps):
+        return None
+    return matrix_time(kernel for step in steps for kernel in step.kernels.seen)
 
 
 def percent(share: float) -> str:

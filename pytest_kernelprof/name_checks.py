@@ -7,7 +7,6 @@ known already decides it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
@@ -24,7 +23,7 @@ from .checks import (
     limit,
     not_measured,
 )
-from .errors import MisuseError
+from .errors import MisuseError, instead
 from .events import Kernel
 from .eventset import teach_hint
 from .matrix import matrix_time, percent
@@ -45,6 +44,22 @@ OTHER_CLASSES = {"memcpy": "memcpys", "memset": "memsets", "host_sync": "host_sy
 
 def _unknown(kernels: Sequence[Kernel]) -> list[Kernel]:
     return [kernel for kernel in kernels if not kernel.decoded.recognized]
+
+
+def _matrix(kernels: Sequence[Kernel]) -> list[Kernel]:
+    return [kernel for kernel in kernels if kernel.decoded.is_matrix]
+
+
+def _unsure(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels that may be matrix kernels without tensor cores."""
+    silent = [kernel for kernel in _matrix(kernels) if kernel.decoded.tensor_cores == "unknown"]
+    return [*silent, *_unknown(kernels)]
+
+
+def _decided(verdicts: Sequence[Verdict], *readings: Reading) -> Verdict:
+    """Return the verdict on all steps; where each passes, whether they agree."""
+    decided = first_that_decides(verdicts)
+    return decided if decided.outcome is not Outcome.PASS else first_that_decides([*map(agreement, readings)])
 
 
 def _failed(reading: Reading, headline: str, evidence: Sequence[Kernel]) -> Verdict:
@@ -76,8 +91,7 @@ def tensor_cores(reading: Reading, at_least: Any) -> Verdict:
     wanted = "all on tensor cores" if at_least is None else f"at least {percent(at_least)}"
     expected = f"expected {wanted}{reading.suffix()}"
     verdicts = [_tensor_cores_of_step(reading, place, at_least, expected) for place in range(len(reading.steps))]
-    decided = first_that_decides(verdicts)
-    return decided if decided.outcome is not Outcome.PASS else agreement(reading)
+    return _decided(verdicts, reading)
 
 
 def _is_share(value: Any) -> bool:
@@ -87,9 +101,7 @@ def _is_share(value: Any) -> bool:
 def _tensor_cores_of_step(reading: Reading, place: int, at_least: float | None, expected: str) -> Verdict:
     kernels: Sequence[Kernel] = reading.chosen[place].seen
     where = "a step" if len(reading.steps) == 1 or not reading.may_differ else f"in {reading.steps[place]}"
-    matrix = [kernel for kernel in kernels if kernel.decoded.is_matrix]
-    unsure = [kernel for kernel in matrix if kernel.decoded.tensor_cores == "unknown"]
-    unsure += _unknown(kernels)
+    matrix, unsure = _matrix(kernels), _unsure(kernels)
     without = [kernel for kernel in matrix if kernel.decoded.tensor_cores == "no"]
     if at_least is None and without:
         headline = f"{len(without)} of {counted(len(matrix), 'matrix kernel')} {where} without tensor cores, {expected}"
@@ -112,9 +124,8 @@ def _share_of_step(reading: Reading, kernels: Sequence[Kernel], at_least: float,
         return PASSED
     if time.most < at_least:
         headline = f"{percent(time.most)} of matrix time {where} on tensor cores, {expected}"
-        return _failed(reading, headline, [kernel for kernel in kernels if kernel.decoded.is_matrix])
-    unsure = [kernel for kernel in kernels if kernel.decoded.is_matrix and kernel.decoded.tensor_cores == "unknown"]
-    return _untold("tensor cores", [*unsure, *_unknown(kernels)], expected)
+        return _failed(reading, headline, _matrix(kernels))
+    return _untold("tensor cores", _unsure(kernels), expected)
 
 
 def dtypes(reading: Reading, accepted: Any) -> Verdict:
@@ -126,8 +137,7 @@ def dtypes(reading: Reading, accepted: Any) -> Verdict:
     names = _dtype_names(accepted)
     expected = f"expected only {', '.join(names)}{reading.suffix()}"
     verdicts = [_dtypes_of_step(reading, place, names, expected) for place in range(len(reading.steps))]
-    decided = first_that_decides(verdicts)
-    return decided if decided.outcome is not Outcome.PASS else agreement(reading)
+    return _decided(verdicts, reading)
 
 
 def _dtype_names(accepted: Any) -> list[str]:
@@ -135,9 +145,7 @@ def _dtype_names(accepted: Any) -> list[str]:
         raise MisuseError(f"assert_dtypes({accepted!r}) is no set of data types; accepted: such as {{'bf16'}}")
     for name in accepted:
         if name not in DTYPES:
-            close = get_close_matches(str(name), DTYPES, n=1)
-            told = f"did you mean {close[0]!r}?" if close else f"accepted: {', '.join(DTYPES)}"
-            raise MisuseError(f"assert_dtypes: {name!r} is no data type; {told}")
+            raise MisuseError(f"assert_dtypes: {name!r} is no data type; {instead(name, DTYPES)}")
     return sorted(accepted)
 
 
@@ -175,7 +183,7 @@ def no_copy(kernels: Reading, memcpys: Reading) -> Verdict:
     unsure = [kernel for events in kernels.chosen for kernel in _unknown(events.seen)]
     if unsure:
         return _untold("copies", unsure, expected)
-    return first_that_decides([agreement(kernels), agreement(memcpys)])
+    return _decided([PASSED], kernels, memcpys)
 
 
 def sdpa_backend(kernels: Reading, ops: Reading, backend: Any) -> Verdict:
@@ -185,13 +193,10 @@ def sdpa_backend(kernels: Reading, ops: Reading, backend: Any) -> Verdict:
         MisuseError: *backend* is none.
     """
     if backend not in SDPA_BACKENDS:
-        close = get_close_matches(str(backend), SDPA_BACKENDS, n=1)
-        told = f"did you mean {close[0]!r}?" if close else f"accepted: {', '.join(SDPA_BACKENDS)}"
-        raise MisuseError(f"assert_sdpa_backend({backend!r}) is no backend; {told}")
+        raise MisuseError(f"assert_sdpa_backend({backend!r}) is no backend; {instead(backend, SDPA_BACKENDS)}")
     expected = f"expected {backend}{kernels.suffix()}"
     verdicts = [_backend_of_step(kernels, ops, place, backend, expected) for place in range(len(kernels.steps))]
-    decided = first_that_decides(verdicts)
-    return decided if decided.outcome is not Outcome.PASS else agreement(kernels)
+    return _decided(verdicts, kernels)
 
 
 def _backend_of_step(kernels: Reading, ops: Reading, place: int, backend: str, expected: str) -> Verdict:
@@ -249,8 +254,7 @@ def guess(readings: Mapping[str, Reading], guessed: Mapping[str, Any], *, allow_
     read = {name: reading for name, reading in readings.items() if name == "kernel" or name in limits}
     steps = range(len(readings["kernel"].steps))
     verdicts = [_guess_of_step(read, place, limits, allow_others=allow_others) for place in steps]
-    decided = first_that_decides(verdicts)
-    return decided if decided.outcome is not Outcome.PASS else first_that_decides([*map(agreement, read.values())])
+    return _decided(verdicts, *read.values())
 
 
 def _limits(guessed: Mapping[str, Any]) -> dict[str, Limit]:
@@ -259,8 +263,7 @@ def _limits(guessed: Mapping[str, Any]) -> dict[str, Limit]:
         raise MisuseError("assert_guess() guesses nothing; accepted: such as gemm=2, softmax=1, memcpy=0")
     for name in guessed:
         if name not in accepted:
-            close = get_close_matches(name, accepted, n=1)
-            told = f"did you mean {close[0]}=?" if close else f"accepted: {', '.join(accepted)}"
+            told = instead(name, accepted, "{}=")
             raise MisuseError(f"assert_guess({name}=) is no role and no selector; {told}")
     return {name: _guessed_limit(name, value) for name, value in guessed.items()}
 
@@ -299,7 +302,7 @@ def _guess_rows(
     events = read["kernel"].chosen[place]
     by_role: dict[str, list[Any]] = {}
     for kernel in events.seen:
-        if kernel not in unknown:
+        if not unknown or kernel.decoded.recognized:
             by_role.setdefault(kernel.decoded.role, []).append(kernel)
     rows = []
     for name in dict.fromkeys((*limits, *by_role)):

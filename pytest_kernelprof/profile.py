@@ -5,16 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
 
 from . import checks, name_checks
-from .errors import MisuseError, NotMeasured
+from .errors import MisuseError, NotMeasured, instead
 from .events import Call, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .load.own import NO_CONTEXT
-from .matrix import matrix_time
+from .matrix import matrix_time_of
 from .model import Environment, Orphans, Step, Trace, TraceWarning
 from .report import text
 from .units import plural
@@ -46,9 +45,7 @@ def _selection(selectors: Selectors) -> Selection:
     known = Selection._fields
     for name in selectors:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}=?" if close else f"; accepted: {', '.join(sorted(known))}"
-            raise MisuseError(f"{name}= is no selector{hint}")
+            raise MisuseError(f"{name}= is no selector; {instead(name, sorted(known), '{}=')}")
     return Selection(**selectors)
 
 
@@ -474,12 +471,11 @@ class Profile:
             time_ns = None
         # Where a GPU is in use but was not watched, the profile measured too little to count.
         on_cpu = self._trace.no_gpu == NO_CONTEXT and counts["ops"] is not None
-        unmeasured = any(step.kernels.why_not_measured for step in self.steps)
-        cores = None if unmeasured else matrix_time(text.kernels_of(self.steps)).words()
+        matrix = matrix_time_of(self.steps)
         return {
             **counts,
             "gpu_time_ns": time_ns,
-            "tensor_cores": cores,
+            "tensor_cores": None if matrix is None else matrix.words(),
             "measured": on_cpu or counts["kernels"] is not None,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # m, n, k of the mma, wmma and imma instructions (PTX ISA, "Matrix Multiply-Accumulate Instructions"), written
@@ -73,6 +74,10 @@ class Operation(NamedTuple):
             return "no"
         return "yes" if self.shape else "unknown"
 
+    def dtypes(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the data types of a kernel: those that its name gives, else those that the word implies."""
+        return named or ((self.operands,) if self.operands else ())
+
     @property
     def meaning(self) -> str:
         """The word for people."""
@@ -120,6 +125,11 @@ def operation(word: str) -> Operation | None:
     else:
         operands = _IMPLIED_WITHOUT_SHAPE.get(letter.removeprefix("g"))
     return Operation(word, name, instruction, shape, LETTERS[letter], operands)
+
+
+def find_operation(words: Sequence[str]) -> tuple[int, Operation] | None:
+    """Return the first of *words* that is a matrix operation: its place, and what it says."""
+    return next(((place, found) for place, word in enumerate(words) if (found := operation(word))), None)
 
 
 def _wide_shape(digits: str) -> str | None:

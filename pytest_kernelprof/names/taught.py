@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
-from ..errors import MisuseError
+from ..errors import MisuseError, instead
 from .dtypes import DTYPES
 from .kernel_name import ROLES, TENSOR_CORES, KernelName, Part
 
@@ -47,9 +46,7 @@ def checked(value: Any, source: str) -> KernelName | None:
 
 def _choose(source: str, field: str, value: Any, accepted: tuple[str | None, ...]) -> None:
     if value not in accepted:
-        names = [name for name in accepted if name]
-        close = get_close_matches(str(value), names, n=1)
-        told = f"did you mean {close[0]!r}?" if close else f"accepted: {', '.join(names)}"
+        told = instead(value, filter(None, accepted))
         raise MisuseError(f"{source} returned {field}={_short(value)}; {told}")
 
 

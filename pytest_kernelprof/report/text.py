@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
-from ..matrix import MatrixTime, matrix_time
+from ..matrix import MatrixTime, matrix_time_of
 from ..model import CLASSES, Step, Trace
 from ..names import brief, demangled, shorten
 from ..units import counted, format_bytes, format_ns
@@ -196,8 +196,9 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
         events = getattr(first, name)
         if events.seen:
             parts.append(event_table(events.seen, verbose=verbose))
-    if not any(step.kernels.why_not_measured for step in steps):
-        parts.append(f"tensor cores: {tensor_core_words(matrix_time(kernels_of(steps)), len(steps))}")
+    matrix = matrix_time_of(steps)
+    if matrix is not None:
+        parts.append(f"tensor cores: {tensor_core_words(matrix, len(steps))}")
     whys = dict.fromkeys(
         f"{name} not measured: {why}"
         for step in steps
@@ -207,11 +208,6 @@ def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
     if whys:
         parts.append("\n".join(whys))
     return "\n\n".join(parts)
-
-
-def kernels_of(steps: Sequence[Step]) -> list[Kernel]:
-    """Return the kernels of all *steps*."""
-    return [kernel for step in steps for kernel in step.kernels.seen]
 
 
 def tensor_core_words(time: MatrixTime, steps: int) -> str:

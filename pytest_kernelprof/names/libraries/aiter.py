@@ -41,7 +41,7 @@ _RULES = sourced(
         tensor_cores="unknown",
     ),
     Rule(
-        "aiter::topksoftmax*|aiter::*topk*|aiter::moe_sorting*|aiter::*moe_sum*|aiter::*moe_align*|aiter::*grouped_topk*",
+        "aiter::*topk*|aiter::moe_sorting*|aiter::*moe_sum*|aiter::*moe_align*",
         "moe",
         "routing of a mixture of experts",
     ),

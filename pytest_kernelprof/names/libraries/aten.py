@@ -23,7 +23,7 @@ _FUNCTORS = sourced(
     f"functors of the loops in {_SOURCE}",
     Rule("*FillFunctor*|*::fill_kernel*", "fill", "sets every element"),
     Rule("*arange*|*linspace*|*logspace*|*range_cuda*|*eye*", "fill", "writes a sequence"),
-    Rule("*copy_kernel_cuda*|*copy_device_to_device*|*copy_kernel*|*CopyFunctor*", "copy", "copies or casts"),
+    Rule("*copy_device_to_device*|*copy_kernel*|*CopyFunctor*", "copy", "copies or casts"),
     Rule("*batch_norm*|*BatchNorm*|*GroupNorm*|*LayerNorm*|*layer_norm*|*rms_norm*", "norm", "part of a normalization"),
     Rule("*softmax*|*SoftMax*", "softmax", "part of a softmax"),
     Rule(
@@ -53,7 +53,7 @@ _RULES = sourced(
     # layer_norm_kernel.cu, group_norm_kernel.cu, Normalization.cuh, WeightNorm.cu, RenormKernel
     Rule("*layer_norm*|*LayerNorm*|*rms_norm*|*RMSNorm*", "norm", "layer normalization", (0,), ("data", "sums")),
     Rule(
-        "*batch_norm_collect_statistics*|*batch_norm_backward_reduce*|*batch_norm_*|*batch_norm*",
+        "*batch_norm*",
         "norm",
         "batch normalization",
         (0, 1),
@@ -94,7 +94,7 @@ _RULES = sourced(
     Rule("at::native::reduce_kernel*|at::native::*::reduce_kernel*", "reduction", "reduces along dimensions"),
     Rule("*nll_loss*|*ctc_loss*|*ClassNLLCriterion*|*cross_entropy*", "reduction", "negative log likelihood", (0,)),
     Rule(
-        "*max_pool*|*avg_pool*|*adaptive_average_pool*|*adaptive_max_pool*|*adaptiveaveragepool*|*atomicadaptive*|*adaptivemaxpool*",
+        "*max_pool*|*avg_pool*|*adaptive_average_pool*|*adaptiveaveragepool*|*atomicadaptive*|*adaptivemaxpool*",
         "reduction",
         "pooling",
         (0,),
@@ -103,7 +103,7 @@ _RULES = sourced(
         "*chunk_cat_cuda*|*CatArrayBatchedCopy*|*split_with_sizes_copy*", "copy", "concatenates or splits tensors", (0,)
     ),
     # ScanKernels.cpp, ScanUtils.cuh
-    Rule("*tensor_kernel_scan*|*cumsum*|*cumprod*|*logcumsumexp*", "scan", "running sum along a dimension", (0,)),
+    Rule("*tensor_kernel_scan*|*cumsum*|*cumprod*", "scan", "running sum along a dimension", (0,)),
     # Sort.cu, SortStable.cu, TensorTopK.cu, Sorting.cu, Unique.cu
     Rule(
         "*bitonicSort*|*radixSort*|*warpMergeSort*|*segmented_sort*|*sort_postprocess*|*fill_index_and_segment*|*fill_reverse_indices*",
@@ -111,7 +111,7 @@ _RULES = sourced(
         "sorts",
     ),
     Rule(
-        "*topk*|*TopK*|*gatherMedian*|*gatherKthValue*|*kthvalue*|*sbtopk*|*mbtopk*|*compute_mode*",
+        "*topk*|*TopK*|*gatherMedian*|*gatherKthValue*|*kthvalue*|*compute_mode*",
         "sort",
         "selects the largest elements",
         (0,),
@@ -125,7 +125,7 @@ _RULES = sourced(
     ),
     # IndexKernel.cu, Indexing.cu, ScatterGatherKernel.cu, TensorTransformations, Bucketization.cu, SummaryOps
     Rule(
-        "*index_elementwise_kernel*|*indexSelect*|*indexFunc*|*index_*kernel*|*indexing_backward*",
+        "*indexSelect*|*indexFunc*|*index_*kernel*|*indexing_backward*",
         "index",
         "reads or writes by index",
         (0,),
@@ -149,7 +149,7 @@ _RULES = sourced(
     Rule("*upsample*|*grid_sampler*|*reflection_pad*|*replication_pad*", "elementwise", "resamples or pads", (0,)),
     Rule("*transform_bias_rescale_qkv*", "elementwise", "adds the bias to Q, K and V", (0,)),
     # UnfoldBackward, DepthwiseConv2d.cu, DepthwiseConv3d.cu
-    Rule("*conv_depthwise*|*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (1,)),
+    Rule("*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (1,)),
     Rule("*prepare_grouped_gemm_data*", "index", "prepares pointers for grouped multiplications"),
     Rule("*tinygemm_m16n8k16*", "gemm", "multiplication with 4-bit weights, m16n8k16", tensor_cores="yes"),
     Rule(
@@ -162,12 +162,12 @@ _RULES = sourced(
         (0,),
     ),
     Rule(
-        "*_assert_async*|*spin_kernel*|*unpack_pivots*|*to_dense_representation*|*_cdist*|*cdist*|*pdist*|*amp_*|*unique*|*linalg*|*triangular*|*cross_kernel*|*renorm*",
+        "*_assert_async*|*spin_kernel*|*unpack_pivots*|*to_dense_representation*|*cdist*|*pdist*|*amp_*|*unique*|*linalg*|*triangular*|*cross_kernel*|*renorm*",
         "other",
         "",
     ),
     Rule("*optimizer*|*adam*", "optimizer", "optimizer step"),
-    Rule("*dequantize*|*quantize*|*fake_quant*", "quantize", "quantizes"),
+    Rule("*quantize*|*fake_quant*", "quantize", "quantizes"),
     Rule("*rnn*|*lstm_cell*|*gru_cell*", "rnn", "recurrent network"),
 )
 

@@ -20,7 +20,7 @@ _RULES = sourced(
     Rule("*FmhaFwdAppendKV*", "copy", "appends to the KV cache"),
     Rule("*Fmha*|*fmha*", "attention", "fused attention", tensor_cores="?"),
     Rule(
-        "*conv*fwd*|*conv*bwd*|*Conv*|*_bwd_weight*|*_bwd_data*|*conv_fwd*",
+        "*conv*fwd*|*conv*bwd*|*Conv*|*_bwd_weight*|*_bwd_data*",
         "convolution",
         "convolution",
         tensor_cores="?",
@@ -32,7 +32,7 @@ _RULES = sourced(
         tensor_cores="?",
     ),
     Rule(
-        "*Rmsnorm*|*rmsnorm*|*Layernorm*|*layernorm*|*normalization*|*batchnorm*|*BatchNorm*|*AddRmsnorm*",
+        "*Rmsnorm*|*rmsnorm*|*Layernorm*|*layernorm*|*normalization*|*batchnorm*|*BatchNorm*",
         "norm",
         "normalization",
     ),

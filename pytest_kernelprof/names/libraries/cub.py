@@ -17,7 +17,7 @@ _NAMESPACES = {
 _RULES = sourced(
     "cub/device/dispatch of CCCL",
     Rule("*DeviceRadixSort*|*DeviceSegmentedRadixSort*|*DeviceMergeSort*|*DeviceSegmentedSort*", "sort", "sorts"),
-    Rule("*DeviceReduceByKey*|*DeviceSegmentedReduce*|*DeviceReduce*", "reduction", "reduces"),
+    Rule("*DeviceSegmentedReduce*|*DeviceReduce*", "reduction", "reduces"),
     Rule("*DeviceScan*|*DeviceCompactInit*", "scan", "running sum, or prepares one"),
     Rule(
         "*DeviceSelect*|*DevicePartition*|*DeviceThreeWayPartition*|*DeviceUnique*|*DeviceRle*",
@@ -25,7 +25,7 @@ _RULES = sourced(
         "selects elements",
     ),
     Rule("*DeviceHistogram*", "index", "counts a histogram"),
-    Rule("*DeviceMemcpy*|*MultiBlockBatchMemcpy*|*BatchMemcpy*|*DeviceBatch*", "copy", "copies in batches"),
+    Rule("*DeviceMemcpy*|*BatchMemcpy*|*DeviceBatch*", "copy", "copies in batches"),
     Rule("*DeviceSpmv*|*DeviceSegmentFixup*", "other", "sparse matrix times vector"),
     Rule(
         "*DeviceFor*|*static_kernel|*transform_kernel*|*for_each*", "elementwise", "applies a function to every element"

@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..mma import Operation, operation
+from ..mma import find_operation
 from ..rules import Rule, Word, Words, apply, find, sourced, words_of
 from ..signature import Term
 
@@ -45,7 +45,7 @@ _CUBLAS = "names and parameter types (cublasGemvParams, cublasSplitKParams, ...)
 _RULES = sourced(
     _CUBLAS,
     Rule("internal::gemvx::kernel", "gemv", "matrix times vector, on CUDA cores", (2, 3, 4)),
-    Rule("gemv2T_kernel*|gemv2N_kernel*|gemvNSP_kernel*|gemv*_kernel*", "gemv", "matrix times vector, on CUDA cores"),
+    Rule("gemv*_kernel*", "gemv", "matrix times vector, on CUDA cores"),
     Rule("gemmSN_*_kernel*", "gemm", "matrix multiplication with few columns, on CUDA cores"),
     Rule("zgemm1x1_kernel*|cgemm1x1_kernel*", "gemm", "multiplication of 1x1 complex matrices, on CUDA cores"),
     Rule("gemmk1_kernel", "gemm", "matrix multiplication with inner dimension 1, on CUDA cores"),
@@ -56,9 +56,7 @@ _RULES = sourced(
     Rule("scal_kernel*|axpy_kernel*|*scal_kernel_val*|rot*_kernel*", "elementwise", "scales or adds vectors"),
     Rule("copy_kernel*|swap_kernel*", "copy", "copies vectors"),
     Rule("transpose_*kernel*|geam_*", "layout", "transposes a matrix"),
-    Rule(
-        "epilogue::impl::globalKernel|*epilogue*Kernel", "elementwise", "bias and activation after the multiplication"
-    ),
+    Rule("*epilogue*Kernel", "elementwise", "bias and activation after the multiplication"),
     Rule(
         "*trsm*|*trsv*|*trmm*|*trmv*|*syrk*|*ger_kernel*|*getrf*|*getri*|*getrs*|*geqrf*|*matinv*",
         "other",
@@ -68,7 +66,7 @@ _RULES = sourced(
 _GEMV_TYPES = re.compile(r"cublasGemvTensor(?:Strided)?(?:Batched)?")
 # Legacy kernels: a BLAS letter, gemm, and a tile or a variant.
 _LEGACY = re.compile(r"[sdczh]gemm_(?:largek(?:_lds\d+)?|\d+x\d+x\d+_[NTC]{2}\w*|kernel\d\w*)")
-_CUTLASS_1 = {"IgemmTraits": "no", "SgemmTraits": "no", "DgemmTraits": "no", "HgemmTraits": "no"}
+_CUTLASS_1_PLAIN = ("IgemmTraits", "SgemmTraits", "DgemmTraits", "HgemmTraits")
 
 
 def decode(term: Term) -> KernelName | None:
@@ -87,11 +85,10 @@ def decode(term: Term) -> KernelName | None:
 def _named_after_architecture(term: Term) -> KernelName | None:
     name = term.text if "<" not in term.text else term.base
     words = words_of(name)
-    place = next((place for place, word in enumerate(words) if operation(word)), None)
-    if place is None or _NAMED.fullmatch(name) is None:
+    placed = find_operation(words)
+    if placed is None or _NAMED.fullmatch(name) is None:
         return None
-    found = operation(words[place])
-    assert found is not None
+    place, found = placed
     parts, fields = _NAMED_WORDS.read(words)
     if "tile" not in fields:
         return None
@@ -104,7 +101,7 @@ def _named_after_architecture(term: Term) -> KernelName | None:
     return KernelName(
         library="cublas",
         role="gemm",
-        dtypes=operand_dtypes(found, once(typed)),
+        dtypes=found.dtypes(once(typed)),
         arch=ARCHITECTURES[words[0]],
         tile=fields.get("tile", [None])[0],
         instruction=found.instruction,
@@ -114,14 +111,9 @@ def _named_after_architecture(term: Term) -> KernelName | None:
     )
 
 
-def operand_dtypes(found: Operation, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the data types of a kernel: those that its name gives, else those that the operation implies."""
-    return named or once([found.operands])
-
-
 def _cutlass_1(term: Term) -> KernelName:
     traits = [name for inner in term.walk() if (name := inner.base.rpartition("::")[2]).endswith("Traits")]
-    cores = next((_CUTLASS_1[name] for name in traits if name in _CUTLASS_1), "unknown")
+    cores = "no" if any(name in _CUTLASS_1_PLAIN for name in traits) else "unknown"
     meaning = "matrix multiplication; the traits say with which arithmetic (Igemm: DP4A on CUDA cores)"
     rule = Rule(term.base, "gemm", meaning, tensor_cores=cores, source="CUTLASS 1.3, gemm/*_traits.h")
     dtypes = ("int8",) if "IgemmTraits" in traits else ()
@@ -137,8 +129,8 @@ def _helper(term: Term) -> KernelName | None:
     rule = find(_RULES, term.base)
     if rule is None:
         return KernelName(library=library)
-    dtypes = None if rule.types else _tensor_types(term)
-    return apply(rule, term, library, _NAMESPACES, **({"dtypes": dtypes} if dtypes is not None else {}))
+    dtypes = {} if rule.types else {"dtypes": _tensor_types(term)}
+    return apply(rule, term, library, _NAMESPACES, **dtypes)
 
 
 def _tensor_types(term: Term) -> tuple[str, ...]:

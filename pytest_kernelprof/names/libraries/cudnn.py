@@ -6,10 +6,10 @@ import re
 
 from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
-from ..mma import operation
+from ..mma import find_operation
 from ..rules import Rule, Word, Words, apply, direction_of, find, sourced, words_of
 from ..signature import Term
-from .cublas import ARCHITECTURES, operand_dtypes
+from .cublas import ARCHITECTURES
 
 # cuDNN generates and compiles kernels at run time and names them after the engine, the fused operations, the
 # instruction and the knobs. The blog "Attention is all you profile" reads one piece by piece.
@@ -39,7 +39,7 @@ _GENERATED_WORDS = Words(
         "instruction",
         "tcgen05",
     ),
-    Word("bf16|f16|fp8|f8|e4m3|f32|tf32|f64", "type of the operands' pipe", "type"),
+    Word("bf16|f16|fp8|f8|e4m3|f32|tf32|f64", "type of the operands' pipe"),
     Word("knob_#", "tuning choice {0}"),
     Word("@", "tile that a thread block calculates at once", "shape", "{0}"),
     Word("cga@", "thread blocks in a cluster: {0}"),
@@ -105,7 +105,7 @@ _RULES = sourced(
     Rule("*implicit_convolve_sgemm*", "convolution", "implicit multiplication in FP32 on CUDA cores", (0, 1)),
     Rule("*explicit_convolve_sgemm*", "convolution", "explicit multiplication in FP32 on CUDA cores", (0,)),
     Rule("*reduce_wgrad*|*wgrad2d_*_reduce*|*dgrad2d_*_reduce*", "reduction", "adds up the parts of a gradient", (0,)),
-    Rule("*wgrad_alg*engine*|*wgrad*_alg*", "convolution", "gradient of the weights, on CUDA cores", (0,)),
+    Rule("*wgrad*_alg*", "convolution", "gradient of the weights, on CUDA cores", (0,)),
     Rule(
         "*dgrad_engine*|*dgrad_alg*engine*|*dgrad2d_alg*", "convolution", "gradient of the input, on CUDA cores", (0,)
     ),
@@ -200,18 +200,17 @@ def _generated(name: str) -> KernelName:
 
 def _assembled(name: str) -> KernelName | None:
     words = words_of(name.strip("_"))
-    place = next((place for place, word in enumerate(words) if operation(word)), None)
-    if place is None:
+    placed = find_operation(words)
+    if placed is None:
         return None
-    found = operation(words[place])
-    assert found is not None
+    _, found = placed
     parts, fields = _ASSEMBLED_WORDS.read(words)
     arch = next(ARCHITECTURES[word] for word in words if word in ARCHITECTURES)
     return KernelName(
         library="cudnn",
         role="convolution",
         direction=direction_of(name),
-        dtypes=operand_dtypes(found, once(WORDS.get(word) for word in words)),
+        dtypes=found.dtypes(once(WORDS.get(word) for word in words)),
         arch=arch,
         tile=fields.get("tile", [None])[0],
         instruction=found.instruction,
@@ -225,9 +224,7 @@ def _xmma(term: Term) -> KernelName:
     names = " ".join([term.base, *(inner.base for inner in term.walk())])
     convolution = "implicit_gemm" in names or "ext::depthwise" in names
     arithmetic = _XMMA_ARITHMETIC.search(names)
-    plain = arithmetic is not None and not arithmetic[1].endswith("mma")
-    plain = plain or (arithmetic is not None and arithmetic[1] == "ffma")
-    cores = "unknown" if arithmetic is None else "no" if plain else "yes"
+    cores = "unknown" if arithmetic is None else "yes" if arithmetic[1].endswith("mma") else "no"
     rule = Rule("*", "convolution" if convolution else "gemm", "a matrix kernel of XMMA", tensor_cores=cores)
     return apply(rule, term, "cudnn", _NAMESPACES, direction=direction_of(names))
 

@@ -11,13 +11,13 @@ from ..signature import Term
 _RULES = sourced(
     "names of the kernels inside libcufft, and the parameter types kernel_arguments_t and real_complex_args_t",
     Rule(
-        "*vector_fft*|*prime_fft*|*regular_fft*|*regular_bluestein_fft*|*bluestein*|*multi_bluestein*|*composite_*fft*",
+        "*vector_fft*|*prime_fft*|*regular_fft*|*bluestein*|*composite_*fft*",
         "fft",
         "Fourier transform",
     ),
     Rule("*spRadix*|*dpRadix*|*dpVector*|*spVector*|*fft_*kernel*", "fft", "Fourier transform"),
     Rule(
-        "*preprocess_kernel|*postprocess_kernel|*packR2C*|*unpackC2R*|*packC2R*|*unpackR2C*",
+        "*preprocess_kernel|*postprocess_kernel|*packR2C*|*packC2R*",
         "fft",
         "packs real numbers",
     ),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..kernel_name import KernelName
-from ..rules import Rule, apply, sourced
+from ..rules import Rule, apply
 from ..signature import Term
 
-_RULE = sourced("cuRAND, curand_kernel.h", Rule("*", "random", "draws random numbers, or prepares to"))[0]
+_RULE = Rule("*", "random", "draws random numbers, or prepares to", source="cuRAND, curand_kernel.h")
 
 
 def decode(term: Term) -> KernelName | None:

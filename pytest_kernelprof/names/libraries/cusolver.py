@@ -6,7 +6,7 @@ import re
 
 from ..dtypes import cpp_dtype
 from ..kernel_name import KernelName, once
-from ..rules import Rule, apply, fits, sourced
+from ..rules import Rule, apply, fits
 from ..signature import Term
 
 # The routine names of LAPACK without their type letter (LAPACK Users' Guide, "Naming Scheme"). Kernels of cuSOLVER
@@ -32,10 +32,12 @@ _HELPERS = """
     """.split()
 _TENSOR_WORDS = re.compile(r"(?i)mma|tensor|tc_")
 
-_SOLVER = sourced(
-    "names of the kernels inside libcusolver and MAGMA, after the routines of LAPACK",
-    Rule("*", "other", "a step of a LAPACK routine, on CUDA cores"),
-)[0]
+_SOLVER = Rule(
+    "*",
+    "other",
+    "a step of a LAPACK routine, on CUDA cores",
+    source="names of the kernels inside libcusolver and MAGMA, after the routines of LAPACK",
+)
 _NAMESPACES = {"cusolver": "cuSOLVER", "magma": "MAGMA"}
 
 

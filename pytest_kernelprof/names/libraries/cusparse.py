@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..kernel_name import KernelName
-from ..rules import Rule, apply, sourced
+from ..rules import Rule, apply
 from ..signature import Term
 from .cusolver import doubt, floating_dtypes
 
 _NAMESPACES = {"cusparse": "cuSPARSE"}
-_RULE = sourced(
-    "cuSPARSE, whose kernels stand in its namespace", Rule("*", "other", "a step of a sparse operation, on CUDA cores")
-)[0]
+_RULE = Rule(
+    "*", "other", "a step of a sparse operation, on CUDA cores", source="cuSPARSE, whose kernels stand in its namespace"
+)
 
 
 def decode(term: Term) -> KernelName | None:

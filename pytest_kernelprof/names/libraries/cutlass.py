@@ -6,10 +6,9 @@ import re
 
 from ..dtypes import WORDS, cpp_dtype
 from ..kernel_name import KernelName, Part, once
-from ..mma import Operation, operation
+from ..mma import Operation, find_operation
 from ..rules import Rule, Word, Words, apply, compute_capability, fits, words_of
 from ..signature import Term
-from .cublas import operand_dtypes
 
 # ``cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_nn_align8``: the CUTLASS profiler's naming, which cuBLAS
 # and cuDNN keep for the kernels that they instantiate.
@@ -32,11 +31,11 @@ _WORDS = Words(
     Word("wmma", "through the warp-wide WMMA interface"),
     Word("simt", "multiplies by ordinary instructions on CUDA cores: no tensor cores"),
     Word("sparse", "one operand is 2:4 sparse"),
-    Word("bf16|f16|tf32|f32|f64|s8|u8|s4|s32|e4m3|e5m2|e2m1", "data type", "type"),
+    Word("bf16|f16|tf32|f32|f64|s8|u8|s4|s32|e4m3|e5m2|e2m1", "data type"),
     Word("relu", "can apply relu"),
     Word("optimized", "uses precomputed offsets"),
     Word("analytic", "computes its offsets as it goes"),
-    Word("align#", "operands are aligned to {0} elements", "align"),
+    Word("align#", "operands are aligned to {0} elements"),
     Word("nn|nt|tn|tt", "layout of A and B: n column-major, t row-major"),
     Word("nhwc|nchw|ndhwc", "layout of the tensors: {0}"),
     Word("unity", "unit"),
@@ -87,10 +86,10 @@ def _bundled(library: str) -> str:
 def _configured(name: str, library: str, outer: tuple[Part, ...]) -> KernelName | None:
     match = _CONFIGURATION.fullmatch(name)
     words = words_of(name)
-    place = next((place for place, word in enumerate(words) if operation(word)), None)
-    found = operation(words[place]) if place is not None else None
-    if match is None or place is None or found is None:
+    placed = find_operation(words)
+    if match is None or placed is None:
         return None
+    place, found = placed
     parts, _ = _WORDS.read(words)
     told = [*parts[:place], Part(found.word, found.meaning), *parts[place + 1 :]]
     if match["arch"] and words[1] == match["arch"]:
@@ -142,7 +141,7 @@ def _dtypes(found: Operation, named: tuple[str, ...]) -> tuple[str, ...]:
     if found.operands == "tf32":
         # ``s1688fprop_optimized_tf32``, and ``s1688gemm`` without a type; ``s1688gemm_f16`` multiplies fp16.
         return named or ("tf32",)
-    return operand_dtypes(found, named)
+    return found.dtypes(named)
 
 
 def _cores(kind: str, found: Operation) -> str:

@@ -16,8 +16,8 @@ _IMPLICIT_GEMM_WORDS = Words(
     Word("fwd", "forward", "direction", "forward"),
     Word("bwd", "gradient of the input", "direction", "backward"),
     Word("wrw", "gradient of the weights", "direction", "backward"),
-    Word("gtcx|gtcx#", "generated for xdlops, the matrix instructions of CDNA", "cores"),
-    Word("gtc", "generated for ordinary arithmetic", "plain"),
+    Word("gtcx|gtcx#", "generated for xdlops, the matrix instructions of CDNA"),
+    Word("gtc", "generated for ordinary arithmetic"),
     Word("nhwc|nchw", "layout of the tensors"),
     Word("fp#|bf#", "data type", "type"),
     Word("bt@", "a work group calculates {0} at once", "tile", "{0}"),
@@ -46,9 +46,7 @@ _RULES = sourced(
         "by element",
     ),
     Rule("miopenSp3AsmConvFury*|miopenSp3AsmConvRage*", "convolution", "Winograd", tensor_cores="unknown"),
-    Rule(
-        "miopenSp3AsmConv*|miopenGcnAsmWinograd*|*Winograd*", "convolution", "Winograd convolution, ordinary arithmetic"
-    ),
+    Rule("miopenSp3AsmConv*|*Winograd*", "convolution", "Winograd convolution, ordinary arithmetic"),
     Rule("naive_conv_*", "convolution", "convolution step by step, ordinary arithmetic"),
     Rule(
         "miopenGcnAsmConv*|gcnAsmConv*|MIOpenConv*|MIOpenCvBwd*|mlo*Conv*",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..dtypes import WORDS
 from ..kernel_name import KernelName, Part, once
 from ..signature import Term
 
@@ -41,20 +42,12 @@ _WORDS = {
     "SumPostDiv": "sum, then divided",
 }
 _TYPES = {
-    "f32": "fp32",
+    **WORDS,
     "float": "fp32",
-    "f16": "fp16",
-    "half": "fp16",
-    "bf16": "bf16",
-    "f64": "fp64",
     "double": "fp64",
     "f8e4m3": "fp8",
     "f8e5m2": "fp8",
-    "i8": "int8",
-    "int8": "int8",
-    "u8": "uint8",
     "uint8": "uint8",
-    "i32": "int32",
     "int32": "int32",
     "u32": "uint32",
     "uint32": "uint32",

@@ -12,8 +12,8 @@ _NAMESPACES = {"rocprim": "rocPRIM, AMD's collective algorithms", "hipcub": "hip
 _RULES = sourced(
     "rocprim/device of rocPRIM",
     Rule("*radix_sort*|*merge_sort*|*segmented_sort*|*block_sort*|*onesweep*", "sort", "sorts"),
-    Rule("*scan_by_key*|*scan*|*lookback*", "scan", "running sum, or prepares one"),
-    Rule("*reduce_by_key*|*reduce*", "reduction", "reduces"),
+    Rule("*scan*|*lookback*", "scan", "running sum, or prepares one"),
+    Rule("*reduce*", "reduction", "reduces"),
     Rule("*partition*|*select*|*unique*|*run_length*|*histogram*|*nth_element*", "index", "selects elements"),
     Rule("*transform*|*for_each*|*adjacent*", "elementwise", "applies a function to every element"),
     Rule("*batch_memcpy*|*batch_copy*", "copy", "copies in batches"),

@@ -44,7 +44,7 @@ _RULES = sourced(
     Rule("moe::dev::routing::*|moe::dev::finalize::*|moe::dev::permute::*", "moe", "routing of a mixture of experts"),
     Rule("moe::dev::activation::*", "moe", "activation of a mixture of experts"),
     Rule("*masked_multihead_attention*", "attention", "attention of one token", tensor_cores="unknown"),
-    Rule("moe::dev::convertsf::*|*quantize*|*quantiz*|*cvt_fp*_to_fp*", "quantize", "quantizes"),
+    Rule("moe::dev::convertsf::*|*quantiz*|*cvt_fp*_to_fp*", "quantize", "quantizes"),
     Rule(
         "*routing*|*Routing*|*expandInputRows*|*finalizeMoe*|*moe*opk*|*moe*permute*|*expert*map*|*expert*sort*",
         "moe",

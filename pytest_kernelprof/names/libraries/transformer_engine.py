@@ -21,7 +21,7 @@ _RULES = sourced(
 _BARE = sourced(
     "csrc of Apex and megatron/fused_kernels of Megatron-LM",
     Rule(
-        "cuApplyLayerNorm*|cuApplyRMSNorm*|cuComputeGradInput*|cuComputePartGrad*|cuComputeGrad*",
+        "cuApplyLayerNorm*|cuApplyRMSNorm*|cuComputePartGrad*|cuComputeGrad*",
         "norm",
         "normalization",
     ),

@@ -48,13 +48,13 @@ _RULES = sourced(
     Rule("Marlin|Marlin_24|MarlinMoE*", "gemm", "multiplication with small weights", tensor_cores="yes"),
     Rule("*quant*", "quantize", "quantizes", (0,)),
     Rule("*topk*|*TopK*|*sampling*|*Sampling*", "sort", "selects tokens"),
-    Rule("*clamp_position*|*resolve_future_token*|*position*|*indices*", "index", "computes indices"),
+    Rule("*resolve_future_token*|*position*|*indices*", "index", "computes indices"),
 )
 # SGLang compiles kernels at run time in an unnamed namespace; vLLM's copies stand in none.
 _UNNAMED = sourced(
     "jit_kernel of SGLang; csrc of vLLM",
     Rule("act_and_mul_kernel", "elementwise", "activation times gate", (0,)),
-    Rule("fused_qknorm_warp|fused_qknorm*", "norm", "RMS norm of Q and K", (2,)),
+    Rule("fused_qknorm*", "norm", "RMS norm of Q and K", (2,)),
     Rule("fused_rope_store_kernel", "elementwise", "rotary position embedding and KV cache", (3,)),
     Rule("fused_rope_kernel", "elementwise", "rotary position embedding", (3,)),
     Rule("per_token_group_quant_*", "quantize", "quantizes"),

@@ -13,7 +13,6 @@ from ..rules import Word, Words, compute_capability, words_of
 from ..signature import Term
 
 _TYPE = r"(?:cf32|cf64|tf32|bf16|f64|f32|f16|e4m3|e5m2|e2m1|i32|i8|u8|s8|s32)"
-_TYPES = re.compile(rf"{_TYPE}+")
 _OPERATIONS = re.compile(
     r"(?P<arch>sm\d+)_xmma_(?P<operation>(?:(?:sparse_)?gemm|depthwise|[fdw](?:prop|grad)|deconv|conv)[a-z0-9_]*?)"
     rf"_(?P<types>{_TYPE}+(?:_{_TYPE}+)*)_(?P<rest>.+)"
@@ -74,17 +73,14 @@ def decode(term: Term) -> KernelName | None:
     match = _OPERATIONS.fullmatch(term.base)
     if match is None:
         return None
-    types = [_read_types(text) for text in match["types"].rstrip("_").split("_")]
+    texts = match["types"].split("_")
+    types = [_read_types(text) for text in texts]
     parts, fields = _WORDS.read(words_of(match["rest"]))
     operand, result = types[0][0], types[0][-1]
     product = types[1][0] if len(types) > 1 else operand
-    depthwise = "depthwise" in match["operation"]
-    kind = next(name for name in ("depthwise", *_MEANINGS) if match["operation"].startswith(name))
+    kind = next(name for name in _MEANINGS if match["operation"].startswith(name))
     dtypes = once([product if product == "tf32" else operand, None if "tf32" in (operand, product) else result])
     adds_up = "execute_split_k_kernel" in match["rest"]
-    cores = _tensor_cores(fields, product, depthwise=depthwise)
-    # Counters of one GPU say "no" where the name of the pair says "yes"; so we claim neither.
-    cores = "unknown" if adds_up and cores == "yes" else cores
     return KernelName(
         library=fields.get("library", ["cublas" if "gemm" in kind else "cudnn"])[0],
         role="reduction" if adds_up else "gemm" if "gemm" in kind else "convolution",
@@ -94,7 +90,7 @@ def decode(term: Term) -> KernelName | None:
         arch=match["arch"],
         tile=fields.get("tile", [None])[0],
         instruction=fields.get("cores", [None])[0],
-        tensor_cores=cores,
+        tensor_cores=_tensor_cores(fields, product, depthwise="depthwise" in match["operation"], adds_up=adds_up),
         parts=(
             Part(
                 match["arch"],
@@ -102,15 +98,17 @@ def decode(term: Term) -> KernelName | None:
             ),
             Part("xmma", "NVIDIA's generator of matrix kernels"),
             Part(match["operation"], _MEANINGS[kind]),
-            *_type_parts(match["types"].rstrip("_").split("_"), types),
+            *_type_parts(texts, types),
             *parts,
         ),
     )
 
 
-def _tensor_cores(fields: dict[str, list[str]], product: str, *, depthwise: bool) -> str:
+def _tensor_cores(fields: dict[str, list[str]], product: str, *, depthwise: bool, adds_up: bool) -> str:
     if "plain" in fields or depthwise:
         return "no"
+    if adds_up:
+        return "unknown"  # Counters of one GPU say no where the name of the pair says yes: we claim neither.
     return "yes" if "cores" in fields or product in _TENSOR_TYPES else "unknown"
 
 
