@@ -6,7 +6,6 @@ already break an ``at_most``, and then it is a failure although events are missi
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,15 @@ from typing import Any, NamedTuple
 from .errors import MisuseError
 from .events import Event, Kernel, Memcpy, Memset
 from .eventset import EventSet, Selection
+from .limits import Limit
 from .load.calls import CallKind, call_kind
+from .model import Allocated
 from .names import decode_kernel, glob, matches
-from .units import counted, format_bytes, parse_bytes, plural
+from .units import counted, format_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LIBRARY_MEMSET_BYTES = 4
-_LIMIT_FORMS = "exactly=, at_most=, at_least= or between=(low, high)"
 
 
 class Outcome(Enum):
@@ -34,6 +34,7 @@ class Outcome(Enum):
     PASS = "pass"
     FAIL = "fail"
     NOT_MEASURED = "not measured"
+    TOO_NOISY = "too noisy to judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,18 @@ class GuessRow(NamedTuple):
         return "not guessed" if self.limit is None else f"guessed {self.limit.words()}"
 
 
+class Table(NamedTuple):
+    """Lines of text that stand behind a verdict.
+
+    Attributes:
+        headers: What the columns hold.
+        rows: The lines.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of a check.
@@ -82,46 +95,26 @@ class Verdict:
         headline: One line: found, expected, and how it was chosen.
         evidence: The events behind it.
         changes: Where steps disagree: what came and went.
-        by_name: The evidence is about what the names of kernels say.
+        view: How the evidence is shown: as ``events``, with what the ``names`` of kernels say, or with
+            their ``occupancy``.
         rows: A guess, line by line.
+        table: Numbers that are of no single event.
+        allocated: GPU memory behind it.
+        remark: One more line, at the end.
     """
 
     outcome: Outcome
     headline: str = ""
     evidence: Sequence[Event] = ()
     changes: tuple[Change, ...] = ()
-    by_name: bool = False
+    view: str = "events"
     rows: tuple[GuessRow, ...] = ()
+    table: Table | None = None
+    allocated: Sequence[Allocated] = ()
+    remark: str = ""
 
 
 PASSED = Verdict(Outcome.PASS)
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """An inclusive range of numbers; `high` is ``None`` where there is no upper end."""
-
-    low: int
-    high: int | None
-    show: Callable[[int], str] = str
-
-    def words(self) -> str:
-        """Return the limit as it reads after ``expected``."""
-        if self.high is None:
-            return f"at least {self.show(self.low)}"
-        if self.low == self.high:
-            return "none" if self.low == 0 else self.show(self.low)
-        if self.low == 0:
-            return f"at most {self.show(self.high)}"
-        return f"{self.show(self.low)} to {self.show(self.high)}"
-
-    def rules_out(self, low: int, *, exact: bool) -> bool:
-        """Return whether no true number of at least *low* (exactly, if *exact*) is within."""
-        return (self.high is not None and low > self.high) or (exact and low < self.low)
-
-    def holds(self, low: int, *, exact: bool) -> bool:
-        """Return whether every true number of at least *low* (exactly, if *exact*) is within."""
-        return low >= self.low and (self.high is None or (exact and low <= self.high))
 
 
 def pattern_of(check: str, pattern: Any) -> str:
@@ -154,76 +147,6 @@ _KNOWN_CALLS = (
     *("hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch", "hipMemcpyAsync"),
     *("hipMemcpyWithStream", "hipMemsetAsync", "urEnqueueKernelLaunch"),
 )
-
-
-def limit(
-    check: str,
-    exactly: Any = None,
-    at_most: Any = None,
-    at_least: Any = None,
-    between: Any = None,
-    *,
-    size: bool = False,
-) -> Limit:
-    """Return the limit that an assertion's keywords ask for.
-
-    Args:
-        check: Name of the assertion, for errors.
-        exactly: The only number that passes.
-        at_most: The largest number that passes.
-        at_least: The smallest number that passes.
-        between: The smallest and the largest.
-        size: The numbers are bytes: text such as ``256 MiB`` is accepted too.
-
-    Raises:
-        MisuseError: There is no limit, two that contradict each other, one that always passes,
-            or one that is no whole number of at least 0.
-    """
-    given = {
-        name: value
-        for name, value in (("exactly", exactly), ("at_most", at_most), ("at_least", at_least), ("between", between))
-        if value is not None
-    }
-    if not given:
-        raise MisuseError(f"{check}() needs a limit; accepted: {_LIMIT_FORMS}")
-    if len(given) > 1 and set(given) != {"at_most", "at_least"}:
-        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise MisuseError(f"{check}({shown}) gives several limits; accepted: one of {_LIMIT_FORMS}")
-    show: Callable[[int], str] = format_bytes if size else str
-
-    def number(name: str, value: Any) -> int:
-        return _whole_number(f"{check}({name}={value!r})", value, name, size=size)
-
-    if "exactly" in given:
-        exact = number("exactly", exactly)
-        return Limit(exact, exact, show)
-    if "between" in given:
-        if not isinstance(between, (tuple, list)) or len(between) != 2:
-            raise MisuseError(f"{check}(between={between!r}) is no pair; accepted: between=(low, high)")
-        low, high = (number("between", value) for value in between)
-    else:
-        low = number("at_least", at_least) if at_least is not None else 0
-        high_given = number("at_most", at_most) if at_most is not None else None
-        if high_given is None:
-            if low == 0:
-                raise MisuseError(f"{check}(at_least=0) always passes; accepted: {_LIMIT_FORMS}")
-            return Limit(low, None, show)
-        high = high_given
-    if low > high:
-        raise MisuseError(f"{check}: from {low} to {high} holds no number; accepted: low <= high")
-    return Limit(low, high, show)
-
-
-def _whole_number(where: str, value: Any, argument: str, *, size: bool) -> int:
-    if size:
-        return parse_bytes(value, argument)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(value, bool):
-        raise MisuseError(f"{where} is no count; accepted: a whole number of at least 0")
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,6 +410,6 @@ def _not_graphed(kernel: Kernel) -> bool:
 
 
 def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the first failure, else the first that was not measured, else a pass."""
-    order = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.PASS: 2}
+    """Return the first failure, else the first that could not be judged, else a pass."""
+    order = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.TOO_NOISY: 2, Outcome.PASS: 3}
     return min(verdicts, key=lambda verdict: order[verdict.outcome])

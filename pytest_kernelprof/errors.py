@@ -20,6 +20,10 @@ class NotMeasured(KernelprofError):  # noqa: N818 - the word of the verdict
     """
 
 
+class TooNoisy(NotMeasured):
+    """Times were measured, and their spread or a shared GPU forbids a verdict on them."""
+
+
 class TraceError(KernelprofError):
     """A trace file cannot be read; the message says what is wrong and where."""
 

@@ -13,19 +13,18 @@ from typing import Any
 from .checks import (
     PASSED,
     GuessRow,
-    Limit,
     Outcome,
     Reading,
     Verdict,
     agreement,
     disagreement,
     first_that_decides,
-    limit,
     not_measured,
 )
 from .errors import MisuseError, instead
 from .events import Kernel
 from .eventset import teach_hint
+from .limits import Limit, limit
 from .matrix import matrix_time, percent
 from .names import COPY_ROLES, DTYPES, ROLES
 from .units import counted
@@ -64,12 +63,12 @@ def _decided(verdicts: Sequence[Verdict], *readings: Reading) -> Verdict:
 
 def _failed(reading: Reading, headline: str, evidence: Sequence[Kernel]) -> Verdict:
     changes = () if reading.may_differ else disagreement(reading)
-    return Verdict(Outcome.FAIL, headline, evidence, changes, by_name=True)
+    return Verdict(Outcome.FAIL, headline, evidence, changes, view="names")
 
 
 def _untold(what: str, kernels: Sequence[Kernel], expected: str) -> Verdict:
     told = f"{what} not measured: {teach_hint(kernels)}; {expected}"
-    return Verdict(Outcome.NOT_MEASURED, told, kernels, by_name=True)
+    return Verdict(Outcome.NOT_MEASURED, told, kernels, view="names")
 
 
 def tensor_cores(reading: Reading, at_least: Any) -> Verdict:

@@ -16,15 +16,50 @@ _BYTE_FACTORS: dict[str, int] = {
 MAX_TRACE_BYTES = 8 * 1024**3
 """Most that a trace may hold, decompressed, unless somebody says otherwise."""
 
-_TIME_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+_TIME_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1))
 
 
 def format_ns(duration_ns: int | float) -> str:
     """Return a duration in nanoseconds as text, such as ``129.4 us``."""
-    for unit, size in _TIME_UNITS:
+    for unit, size in _TIME_UNITS[:-1]:
         if duration_ns >= size:
             return f"{duration_ns / size:.1f} {unit}"
     return f"{duration_ns:g} ns"
+
+
+def _whole_number(value: object) -> int | None:
+    """Return a whole number of at least 0; ``None`` for what is none, text included."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return number if number >= 0 and not isinstance(value, bool) else None
+
+
+def parse_ns(value: SupportsIndex | str, where: str) -> int:
+    """Return *value*, an integer in nanoseconds or text such as ``1.5 ms``, in nanoseconds.
+
+    Args:
+        value: What the user wrote.
+        where: How the user wrote it, for the error.
+
+    Raises:
+        MisuseError: *value* is neither a whole number nor a number with a unit of time.
+    """
+    number = _whole_number(value)
+    if number is not None:
+        return number
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", str(value))
+    if isinstance(value, str) and match:
+        return round(float(match[1]) * dict(_TIME_UNITS)[match[2]])
+    raise MisuseError(
+        f"{where} is no time; accepted: a whole number of nanoseconds, or text such as '1.5 ms' or '80 us'"
+    )
+
+
+def format_share(share: float) -> str:
+    """Return a fraction in percent with the digits that it needs, two at most: ``12.5%``, ``66.67%``."""
+    return f"{share * 100:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def format_bytes(size_bytes: int) -> str:
@@ -35,25 +70,23 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size_bytes / 1024**power:.1f} {_BYTE_UNITS[power]}"
 
 
-def parse_bytes(value: SupportsIndex | str, argument: str) -> int:
+def parse_bytes(value: SupportsIndex | str, where: str) -> int:
     """Return *value*, an integer or text such as ``256 MiB``, in bytes.
 
     Args:
         value: What the user wrote.
-        argument: The name of the argument, for the error.
+        where: How the user wrote it, for the error.
 
     Raises:
         MisuseError: *value* is neither a whole number nor a number with a unit of bytes.
     """
-    if not isinstance(value, (str, bool)):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
+    number = _whole_number(value)
+    if number is not None:
+        return number
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B)\s*", str(value), re.IGNORECASE)
     if isinstance(value, str) and match and match[2].lower() in _BYTE_FACTORS:
         return round(float(match[1]) * _BYTE_FACTORS[match[2].lower()])
-    raise MisuseError(f"{argument}={value!r} is no number of bytes; accepted: an int, or text such as '256 MiB'")
+    raise MisuseError(f"{where} is no number of bytes; accepted: an int, or text such as '256 MiB'")
 
 
 _PLURALS = {
@@ -61,6 +94,7 @@ _PLURALS = {
     "launch": "launches",
     "kernel launch": "kernel launches",
     "entry": "entries",
+    "process": "processes",
     "backslash": "backslashes",
     "stretch of bytes": "stretches of bytes",
 }

@@ -8,7 +8,8 @@ import pytest
 from builders import annotation, call, kernel, launch, memcpy, memset, op, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, SelectorError, load_trace
-from pytest_kernelprof.checks import Verdict, limit
+from pytest_kernelprof.checks import Verdict
+from pytest_kernelprof.limits import limit
 
 DATA = Path(__file__).parent / "data/traces_h200"
 

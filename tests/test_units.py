@@ -29,13 +29,13 @@ def test_sizes(size, text):
     [(7, 7), ("256 MiB", 1 << 28), ("1.5KiB", 1536), ("2 kB", 2000), ("12 B", 12), ("0 B", 0)],
 )
 def test_sizes_are_parsed(value, expected):
-    assert parse_bytes(value, "at_most") == expected
+    assert parse_bytes(value, f"at_most={value!r}") == expected
 
 
 @pytest.mark.parametrize("value", ["24 bananas", "MiB", "", "1e3", 1.5, None, True, "-1 B"])
 def test_what_is_no_size_is_refused(value):
     with pytest.raises(MisuseError, match="at_most=.* is no number of bytes; accepted"):
-        parse_bytes(value, "at_most")
+        parse_bytes(value, f"at_most={value!r}")
 
 
 def test_plurals():
