@@ -1,0 +1,97 @@
+"""What a call inherits from the place it is made at: modes, switches, stream and device.
+
+A function that is called again later must be called under what held at first: after ``with
+sdpa_kernel(MATH):`` has ended, the same call picks another backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+Surroundings = dict[str, Any]
+"""Values by the name of what they are of."""
+
+
+class _Switch(NamedTuple):
+    get: Callable[[], Any]
+    set: Callable[[Any], Any]
+
+
+def surroundings_of(torch: Any) -> Surroundings:
+    """Return what holds now."""
+    found = {}
+    for name, switch in _switches(torch).items():
+        try:
+            found[name] = switch.get()
+        except (AttributeError, RuntimeError, TypeError):  # noqa: PERF203 - this torch lacks it, or does not tell
+            continue
+    return found
+
+
+@contextmanager
+def under(torch: Any, wanted: Surroundings) -> Iterator[None]:
+    """Let what held earlier hold again; nothing is touched that is as it was."""
+    switches, now = _switches(torch), surroundings_of(torch)
+    with ExitStack() as stack:
+        for name, value in wanted.items():
+            if name == "inference" and now.get(name) != value:
+                stack.enter_context(torch.inference_mode(value))
+            elif name in now and now[name] != value:
+                switches[name].set(value)
+                stack.callback(switches[name].set, now[name])
+                if name.startswith("autocast"):
+                    # What was cast for other settings must not be found again.
+                    torch.clear_autocast_cache()
+                    stack.callback(torch.clear_autocast_cache)
+        yield
+
+
+def _switches(torch: Any) -> dict[str, _Switch]:
+    """Return what can be read and set, in the order in which it must be set."""
+    cuda, attention, cudnn = torch.cuda, torch.backends.cuda, torch.backends.cudnn
+    found: dict[str, _Switch] = {}
+    if cuda.is_initialized():
+        found["device"] = _Switch(cuda.current_device, cuda.set_device)
+        found["stream"] = _Switch(cuda.current_stream, cuda.set_stream)
+    found["inference"] = _Switch(torch.is_inference_mode_enabled, _nothing)
+    found["grad"] = _Switch(torch.is_grad_enabled, torch.set_grad_enabled)
+    for kind in ("cpu", "cuda", "xpu"):
+        found[f"autocast {kind}"] = _autocast(torch, kind)
+    found["autocast cache"] = _Switch(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
+    for backend, name in (("flash", "flash"), ("efficient", "mem_efficient"), ("math", "math"), ("cudnn", "cudnn")):
+        enabled, enable = getattr(attention, f"{name}_sdp_enabled"), getattr(attention, f"enable_{name}_sdp")
+        found[f"sdpa {backend}"] = _Switch(enabled, enable)
+    order = _Switch(lambda: torch._C._get_sdp_priority_order(), lambda value: torch._C._set_sdp_priority_order(value))
+    found["sdpa order"] = order
+    found["deterministic"] = _Switch(lambda: _determinism(torch), lambda value: _be_deterministic(torch, *value))
+    found["float32 matmul"] = _Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    found["default dtype"] = _Switch(torch.get_default_dtype, torch.set_default_dtype)
+    for name in ("enabled", "benchmark", "deterministic", "allow_tf32"):
+        found[f"cudnn {name}"] = _attribute(cudnn, name)
+    return found
+
+
+def _nothing(_: Any) -> None:
+    """Do nothing: inference mode has no setter, and is entered."""
+
+
+def _autocast(torch: Any, kind: str) -> _Switch:
+    def switch(value: tuple[bool, Any]) -> None:
+        torch.set_autocast_enabled(kind, value[0])
+        torch.set_autocast_dtype(kind, value[1])
+
+    return _Switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), switch)
+
+
+def _determinism(torch: Any) -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _be_deterministic(torch: Any, mode: bool, warn_only: bool) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def _attribute(owner: Any, name: str) -> _Switch:
+    return _Switch(lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
