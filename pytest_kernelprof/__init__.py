@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TraceError
+    from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TooNoisy, TraceError
     from .events import Call, Kernel, Memcpy, Memset, Op
     from .eventset import EventSet
     from .load import load_trace
     from .model import Step, Trace
     from .names import KernelName, decode_kernel
+    from .occupancy import Occupancy, theoretical_occupancy
     from .profile import Count, Profile
     from .profiled import Profiled
 
@@ -33,25 +34,30 @@ __all__ = [
     "Memset",
     "MisuseError",
     "NotMeasured",
+    "Occupancy",
     "Op",
     "Profile",
     "Profiled",
     "SelectorError",
     "Step",
+    "TooNoisy",
     "Trace",
     "TraceError",
     "decode_kernel",
     "load_trace",
+    "theoretical_occupancy",
 ]
 
 _HOMES = {
     **dict.fromkeys(
-        ("CaptureError", "KernelprofError", "MisuseError", "NotMeasured", "SelectorError", "TraceError"), "errors"
+        ("CaptureError", "KernelprofError", "MisuseError", "NotMeasured", "SelectorError", "TooNoisy", "TraceError"),
+        "errors",
     ),
     **dict.fromkeys(("Call", "Kernel", "Memcpy", "Memset", "Op"), "events"),
     "EventSet": "eventset",
     **dict.fromkeys(("Step", "Trace"), "model"),
     **dict.fromkeys(("KernelName", "decode_kernel"), "names"),
+    **dict.fromkeys(("Occupancy", "theoretical_occupancy"), "occupancy"),
     **dict.fromkeys(("Count", "Profile"), "profile"),
     "Profiled": "profiled",
     "load_trace": "load",

@@ -9,11 +9,13 @@ Two views of the same row are equal.
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from .names import KernelName, decode_kernel
+from .occupancy import Multiprocessor, Occupancy, occupancy
 
 Thread = tuple[int | str, int | str]
 """Process and thread id, as the trace has them."""
@@ -26,6 +28,11 @@ MISSING = -1 << 63
 
 NO_ID = -1
 """Stands in a column of ids or of row numbers where there is none."""
+
+NO_DEVICE = -1
+"""Stands for the device of an event that does not name its own."""
+
+_SMALL_SHARED_MEMORY = 48 * 1024
 
 
 class OpTable:
@@ -154,6 +161,7 @@ class GpuTable(Generic[D]):
         correlation_ids: What ties them to calls; `NO_ID` where there is none.
         launches: Row of the call that started each; `NO_ID` for an orphan.
         details: What only this class has.
+        processors: What one multiprocessor of each device holds, where the trace tells.
     """
 
     __slots__ = (
@@ -164,6 +172,7 @@ class GpuTable(Generic[D]):
         "durations",
         "launches",
         "names",
+        "processors",
         "starts",
         "streams",
     )
@@ -179,6 +188,7 @@ class GpuTable(Generic[D]):
         self.correlation_ids = array("q")
         self.launches = array("q")
         self.details: list[D] = []
+        self.processors: Mapping[int, Multiprocessor] = {}
 
 
 class _View:
@@ -376,8 +386,55 @@ class Kernel(GpuEvent):
 
     @property
     def reported_occupancy_percent(self) -> float | None:
-        """The profiler's own estimate, in percent, unjudged."""
+        """The profiler's own estimate, in percent, unjudged; see `reported_occupancy`."""
         return self.shape.reported_occupancy_percent
+
+    @property
+    def reported_occupancy(self) -> float | None:
+        """The profiler's own estimate as a fraction; ``None`` where it is no measurement.
+
+        It reports 0 for every kernel with more than 48 KiB of shared memory a block, whatever ran.
+        For small grids 0 is a rounded figure and stays 0.
+        """
+        percent = self.reported_occupancy_percent
+        if percent is None or (percent == 0 and (self.shared_memory_bytes or 0) > _SMALL_SHARED_MEMORY):
+            return None
+        return percent / 100
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """The theoretical occupancy and what limits it; ``None`` where `why_no_occupancy` says why."""
+        told = self._occupancy()
+        return None if isinstance(told, str) else told
+
+    @property
+    def why_no_occupancy(self) -> str | None:
+        """Why the trace does not tell the theoretical occupancy; ``None`` if it does.
+
+        AMD's and Intel's traces never do. A kernel without registers does not exist: 0 is a gap.
+        """
+        told = self._occupancy()
+        return told if isinstance(told, str) else None
+
+    def _occupancy(self) -> Occupancy | str:
+        _, block, registers, shared_memory, _ = self.shape
+        processor = self._table.processors.get(NO_DEVICE if self.device is None else self.device)
+        if block is None or min(block) < 1:
+            return "the trace does not tell the block size"
+        if registers is None or registers < 1:
+            return "the trace does not tell the registers"
+        if shared_memory is None or shared_memory < 0:
+            return "the trace does not tell the shared memory"
+        if processor is None:
+            return "the trace does not tell what a multiprocessor of its GPU holds"
+        found = occupancy(math.prod(block), registers, shared_memory, processor)
+        return found or "its launch does not fit on the GPU of the trace"
+
+    @property
+    def theoretical_occupancy(self) -> float | None:
+        """The theoretical occupancy, a fraction from 0 to 1; ``None`` where the trace does not tell enough."""
+        found = self.occupancy
+        return None if found is None else found.fraction
 
 
 class Memcpy(GpuEvent):
@@ -427,6 +484,7 @@ class Memset(GpuEvent):
 
 
 Event = Op | Call | GpuEvent
+
 
 T_co = TypeVar("T_co", bound=Event, covariant=True)
 

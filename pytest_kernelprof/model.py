@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .errors import NotMeasured
-from .events import Call, GpuEvent, Kernel, Memcpy, Memset, Op
+from .events import FOREVER, Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
 from .eventset import EventSet, LaunchSet, Selection
+from .names import glob
 
 
 class Orphans(NamedTuple):
@@ -22,6 +23,69 @@ class Orphans(NamedTuple):
     late: tuple[GpuEvent, ...] = ()
 
 
+class Range(NamedTuple):
+    """A ``record_function`` range, or a step.
+
+    Attributes:
+        name: Its name.
+        start_ns: Start, in nanoseconds.
+        end_ns: End, in nanoseconds; `FOREVER` if it never ended.
+        thread: Where it was opened.
+    """
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread: Thread
+
+
+class DeviceMemory(NamedTuple):
+    """What torch's caching allocator did on one GPU during a step.
+
+    Attributes:
+        device: Index of the GPU.
+        peak_bytes: Most that was in use at a time, above what was in use when the step began.
+        allocated_bytes: Sum of all blocks that it gave away, also of those that it got back and
+            gave away again.
+        driver_allocations: How often it asked the driver for memory.
+    """
+
+    device: int
+    peak_bytes: int
+    allocated_bytes: int
+    driver_allocations: int
+
+
+class Allocated(NamedTuple):
+    """GPU memory that some ops asked the allocator for.
+
+    Attributes:
+        device: Index of the GPU.
+        size_bytes: Sum of the blocks, in bytes, as the allocator rounded them.
+        blocks: How many.
+        chain: Names of the ops, outermost first; empty outside ops.
+    """
+
+    device: int
+    size_bytes: int
+    blocks: int
+    chain: tuple[str, ...]
+
+
+class Memory(NamedTuple):
+    """What the allocators of the GPUs did during a step.
+
+    Attributes:
+        devices: Their statistics, one entry a GPU in use.
+        allocated: Who was given how much, where that is known.
+        why_not_measured: Why the statistics are not known; ``None`` if they are.
+    """
+
+    devices: tuple[DeviceMemory, ...] = ()
+    allocated: tuple[Allocated, ...] = ()
+    why_not_measured: str | None = "the trace holds no allocator statistics; only recordings of this plugin do"
+
+
 class Step(NamedTuple):
     """What one call of the profiled function did, or one ``ProfilerStep#N`` of a trace.
 
@@ -33,7 +97,9 @@ class Step(NamedTuple):
         host_syncs: Calls that made the CPU wait.
         launches: Kernel and graph launches.
         ops: Operators.
-        regions: Names of the regions opened in the step, one entry an opening.
+        ranges: The regions opened in the step.
+        timed: What the CPU time is taken of: the step, or the regions that it was narrowed to.
+        memory: What the allocators did.
     """
 
     name: str
@@ -43,7 +109,14 @@ class Step(NamedTuple):
     host_syncs: EventSet[Call]
     launches: LaunchSet
     ops: EventSet[Op]
-    regions: tuple[str, ...] = ()
+    ranges: tuple[Range, ...] = ()
+    timed: tuple[Range, ...] = ()
+    memory: Memory = Memory()
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Names of the regions opened in the step, one entry an opening."""
+        return tuple(one.name for one in self.ranges)
 
     @property
     def complete(self) -> bool:
@@ -73,11 +146,39 @@ class Step(NamedTuple):
             spans.append((event.start_ns, event.start_ns + (event.duration_ns or 0)))
         return union_length(spans)
 
+    @property
+    def cpu_time_ns(self) -> int:
+        """Wall-clock time that the call took on the CPU, in nanoseconds, or that its regions took.
+
+        It ends when the call returns: the GPU may still be at work. The profiler's own cost, about
+        a microsecond an op, is in it. Ranges of one thread that overlap count once.
+
+        Raises:
+            NotMeasured: The trace does not tell.
+        """
+        if not self.timed:
+            raise NotMeasured("CPU time not measured: the trace marks neither steps nor the region asked for")
+        open_end = next((one.name for one in self.timed if one.end_ns == FOREVER), None)
+        if open_end is not None:
+            raise NotMeasured(f"CPU time not measured: the trace does not tell when {open_end} ended")
+        threads = {one.thread for one in self.timed}
+        return sum(
+            union_length((one.start_ns, one.end_ns) for one in self.timed if one.thread == thread) for thread in threads
+        )
+
     def select(self, selection: Selection) -> Step:
         """Return the step narrowed to what *selection* asks for."""
         __tracebackhide__ = True
-        chosen = {name: getattr(self, name).select(selection) for name in CLASSES}
-        return self._replace(**chosen)
+        chosen: dict[str, Any] = {name: getattr(self, name).select(selection) for name in CLASSES}
+        return self._replace(**chosen, **self._narrowed(selection))
+
+    def _narrowed(self, selection: Selection) -> dict[str, Any]:
+        """Return what is left of times and memory; the allocator knows of whole steps only."""
+        if selection.region is None:
+            return {}
+        inside = tuple(one for one in self.ranges if glob(selection.region, one.name))
+        why = self.memory.why_not_measured or "the allocator's statistics are those of whole steps, not of regions"
+        return {"timed": inside, "memory": Memory(why_not_measured=why)}
 
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
@@ -142,6 +243,16 @@ class TraceWarning(NamedTuple):
     message: str
 
 
+def together(allocated: Iterable[Allocated]) -> tuple[Allocated, ...]:
+    """Return what each chain of ops was given on each GPU, most bytes first."""
+    sums: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
+    for one in allocated:
+        size, blocks = sums.get((one.device, one.chain), (0, 0))
+        sums[one.device, one.chain] = (size + one.size_bytes, blocks + one.blocks)
+    found = [Allocated(device, *numbers, chain) for (device, chain), numbers in sums.items()]
+    return tuple(sorted(found, key=lambda one: -one.size_bytes))
+
+
 class Trace(NamedTuple):
     """A trace file, read and joined.
 
@@ -157,6 +268,7 @@ class Trace(NamedTuple):
         incomplete: What the recording lost, class by class.
         warnings: What else is worth knowing.
         no_gpu: In a recording of this plugin: why it watched no GPU, ``None`` if it did.
+        shared_gpu: In a recording of this plugin: who else used the GPU, ``None`` if nobody is known to have.
     """
 
     path: str
@@ -170,6 +282,7 @@ class Trace(NamedTuple):
     incomplete: tuple[str, ...] = ()
     warnings: tuple[TraceWarning, ...] = ()
     no_gpu: str | None = None
+    shared_gpu: str | None = None
 
     @property
     def complete(self) -> bool:

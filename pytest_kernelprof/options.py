@@ -145,6 +145,13 @@ def parse_replay(value: Any) -> str:
     return str(value)
 
 
+def parse_devices(value: Any) -> str:
+    """Return how xdist workers use the GPUs."""
+    if value not in ("shared", "spread"):
+        raise ValueError("shared or spread")
+    return str(value)
+
+
 def parse_age(value: Any) -> timedelta:
     """Return an age: a number of days, or text such as ``90d``, ``12h`` or ``8w``."""
     match = re.fullmatch(r"\s*(\d+)\s*([hdw]?)\s*", str(value))
@@ -159,7 +166,7 @@ def parse_size(value: Any) -> int:
     text = value.strip() if isinstance(value, str) else value
     accepted = "a number of bytes, or text such as 512 MiB or 8 GiB"
     try:
-        size = int(text) if isinstance(text, str) and text.isdecimal() else parse_bytes(text, "size")
+        size = int(text) if isinstance(text, str) and text.isdecimal() else parse_bytes(text, f"size={text!r}")
     except ValueError:
         raise ValueError(accepted) from None
     if size <= 0:
@@ -207,6 +214,7 @@ class RunOptions:
         replay: ``never``, ``missing-device`` or ``always``.
         replay_max_age: Oldest recording that is replayed; ``None``: any.
         max_trace_size: Most that a trace may hold, in bytes, decompressed.
+        devices: ``shared``: every xdist worker sees all GPUs; ``spread``: each sees one.
         settings: Defaults of every profile.
     """
 
@@ -219,6 +227,7 @@ class RunOptions:
     replay: str = "never"
     replay_max_age: timedelta | None = None
     max_trace_size: int = MAX_TRACE_BYTES
+    devices: str = "shared"
     settings: Settings = Settings()
 
 
@@ -328,6 +337,14 @@ OPTIONS = (
         kind="string",
         metavar="SIZE",
         help="Refuse traces that hold more, decompressed, such as 512 MiB (default: 8 GiB).",
+    ),
+    OptionSpec(
+        name="devices",
+        parse=parse_devices,
+        kind="string",
+        metavar="WHAT",
+        help="Under xdist: shared (default, all workers see all GPUs) or spread (each worker sees a GPU of its own, "
+        "as long as there are enough).",
     ),
 )
 

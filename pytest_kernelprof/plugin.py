@@ -89,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except MisuseError as error:
         raise pytest.UsageError(str(error)) from None
     run = Run(config, options)
+    run.shared = _share_gpus(config, options)
     config.stash[_RUN] = run
     config.pluginmanager.register(run, "kernelprof-run")
 
@@ -99,6 +100,27 @@ def _ini(config: pytest.Config, name: str) -> Any:
     except (TypeError, ValueError) as error:
         told = str(error)
         raise MisuseError(told if name in told else f"{name}: {told}") from None
+
+
+def _share_gpus(config: pytest.Config, options: RunOptions) -> str | None:
+    """Take a GPU for this xdist worker if asked to; return why its GPU is shared, ``None`` if it is not.
+
+    This is the last moment: a test may start CUDA, and from then on its GPUs are settled.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or not options.enabled:
+        return None
+    from . import workers
+
+    count = int(worker["workercount"])
+    if options.devices == "shared":
+        return workers.share_gpu(count)
+    if "torch" in sys.modules:
+        from .capture import cuda_has_begun
+
+        if cuda_has_begun():
+            return f"{workers.share_gpu(count)}; CUDA had started before pytest-kernelprof could choose one"
+    return workers.take_gpu(int(str(worker["workerid"]).removeprefix("gw")), count, os.environ)
 
 
 def _marker_options(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
@@ -142,6 +164,7 @@ class Run:
         self.compared: str | None = None
         self.rows: list[dict[str, Any]] = []
         self.skipped = 0
+        self.shared: str | None = None
         self.recorded: set[Path] = set()
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
@@ -354,12 +377,17 @@ class Run:
         """
         from .recordings import artifact_name
 
-        def register(label: str, trace: Trace, file: Path, note: Recording | None) -> Callable[[], str | None]:
+        def register(
+            label: str, trace: Trace, file: Path, note: Recording | None, *, comparison: bool = False
+        ) -> Callable[[], str | None]:
             test = self.item.nodeid if self.item else place.test
             row = {
                 **_row(test, label, trace, note),
                 "owner": f"{self._shown(place.tests)}/{place.module}::{place.test}",
+                "comparison": comparison,
             }
+            if comparison:
+                row["measured"] = False  # Of profiles that were counted when they were made.
             if self.item is not None:
                 self.item.user_properties.append((_PROPERTY, row))
             if note is not None:
@@ -424,6 +452,8 @@ class Run:
         if not options.enabled:
             return None
         told = f"kernelprof: on (warmup {settings.warmup}, steps {settings.steps})"
+        if options.devices == "spread":
+            told += ", GPUs spread over xdist workers"
         if options.record:
             return f"{told}, recording"
         if options.replay == "never":
@@ -496,11 +526,12 @@ class Run:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show one line a profile, unless asked to be quiet."""
-        if self.rows and _verbosity(self.config) >= 0:
+        rows = [row for row in self.rows if not row["comparison"]]
+        if rows and _verbosity(self.config) >= 0:
             from .report.text import summary_table
 
             terminalreporter.section("kernelprof")
-            terminalreporter.write_line(summary_table(self.rows))
+            terminalreporter.write_line(summary_table(rows))
         for line in self._recorded():
             terminalreporter.write_line(line)
 
@@ -573,7 +604,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         # A fixture of wider scope serves the tests that ask for it: it needs what they need.
         settings = replace(settings, device=_settings(run, run.item).device)
     place = run.place(node, settings.trace)
-    common = {
+    common: dict[str, Any] = {
         "test": node.nodeid or "session",
         "verbose": _verbosity(request.config) > 0,
         "register": run.registrar(place),
@@ -595,7 +626,14 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         source = Replay(place=place, wanted=wanted, **common)
     else:
         folder = run.new_folder()
-        source = Live(folder=folder, health=run.get_health(), max_bytes=run.options.max_trace_size, **common)
+        source = Live(
+            folder=folder,
+            health=run.get_health(),
+            max_bytes=run.options.max_trace_size,
+            shared=run.shared,
+            records=run.options.record,
+            **common,
+        )
     yield Profiled(settings, source)
     source.close()
     if folder is not None:

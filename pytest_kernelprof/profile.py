@@ -6,15 +6,16 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, SupportsIndex, TypedDict
 
-from . import checks, name_checks
-from .errors import MisuseError, NotMeasured, instead
+from . import checks, memory_checks, name_checks, occupancy_checks, time_checks
+from .errors import MisuseError, NotMeasured, TooNoisy, instead
 from .events import Call, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
+from .limits import BYTES, FRACTION, TIME, Limit, limit
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
-from .model import Environment, Orphans, Step, Trace, TraceWarning
+from .model import Allocated, DeviceMemory, Environment, Orphans, Step, Trace, TraceWarning
 from .report import text
 from .units import plural
 
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from .checks import Pattern, Reading, Verdict
 
-_NONE = checks.Limit(0, 0)
+_NONE = Limit(0, 0)
 _OF_OPS = ("launched_by", "region", "allow_empty")
 _OF_GUESSES = ("named", "matching", "launched_by", "region", "stream", "allow_empty")
-_AT_LEAST_ONE = checks.Limit(1, None)
+_AT_LEAST_ONE = Limit(1, None)
 
 
 class Selectors(TypedDict, total=False):
@@ -197,10 +198,29 @@ class Checks:
             self._raise_all(self._verdicts)
         elif isinstance(error, (AssertionError, NotMeasured)) and self._verdicts:
             outcome = checks.Outcome.FAIL if isinstance(error, AssertionError) else checks.Outcome.NOT_MEASURED
+            outcome = checks.Outcome.TOO_NOISY if isinstance(error, TooNoisy) else outcome
             self._raise_all([*self._verdicts, checks.Verdict(outcome, str(error))])
         elif not isinstance(error, (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)):
             # pytest.skip() and pytest.xfail(): what failed before them must not vanish.
             self._raise_all(self._verdicts)
+
+
+class Repeatable(Protocol):
+    """What a profile is of, as long as it can be called again.
+
+    Attributes:
+        name: What to call it.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+
+    def alternate(self, other: Repeatable, rounds: int) -> tuple[Profile, Profile]:
+        """Return profiles of this and another one, called alternately."""
+
+    def allocated(self) -> Sequence[Allocated]:
+        """Call it once more and return who was given GPU memory; empty where that cannot be done."""
 
 
 class Profile:
@@ -212,7 +232,10 @@ class Profile:
     not measured raises `NotMeasured`.
     """
 
-    __slots__ = ("_keep_trace", "_origin", "_result", "_trace", "_verbose", "steps_may_differ")
+    __slots__ = (
+        *("_keep_trace", "_origin", "_regions", "_repeatable", "_result", "_trace", "_verbose"),
+        "steps_may_differ",
+    )
 
     def __init__(
         self,
@@ -223,6 +246,7 @@ class Profile:
         keep_trace: Callable[[], str | None] | None = None,
         result: Callable[[], Any] | None = None,
         origin: str | None = None,
+        repeatable: Repeatable | None = None,
     ) -> None:
         """Make a profile of a trace.
 
@@ -233,8 +257,11 @@ class Profile:
             keep_trace: Keeps the trace file and returns its path, for messages.
             result: Returns what the profiled function returned last.
             origin: Where a replayed recording comes from, for messages.
+            repeatable: Can be called again, to be compared with another.
         """
         self._trace = trace
+        self._repeatable = repeatable
+        self._regions: tuple[Selection, ...] = ()
         self._origin = origin
         self._verbose = verbose
         self._keep_trace = keep_trace or (lambda: None)
@@ -397,6 +424,47 @@ class Profile:
         __tracebackhide__ = True
         return round(statistics.median(step.gpu_busy_ns for step in self.steps))
 
+    @property
+    def cpu_time_ns(self) -> int:
+        """Wall-clock time of a call on the CPU, or of the regions in it: the median over the steps, in ns.
+
+        It ends when the call returns: the GPU may still be at work.
+        """
+        __tracebackhide__ = True
+        return round(statistics.median(step.cpu_time_ns for step in self.steps))
+
+    @property
+    def cpu_time_spread_ns(self) -> tuple[int, int]:
+        """Smallest and largest CPU time of a step, in ns."""
+        __tracebackhide__ = True
+        times = [step.cpu_time_ns for step in self.steps]
+        return min(times), max(times)
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """Most GPU memory in use at a time, above the start of the step, in bytes.
+
+        Of the step, and of the GPU, that has most.
+        """
+        __tracebackhide__ = True
+        return max(one.peak_bytes for one in self._memory())
+
+    @property
+    def allocated_memory_bytes(self) -> int:
+        """GPU memory that the allocator gave away in a step, freed or not, in bytes.
+
+        Of the step, and of the GPU, that has most.
+        """
+        __tracebackhide__ = True
+        return max(one.allocated_bytes for one in self._memory())
+
+    def _memory(self) -> list[DeviceMemory]:
+        __tracebackhide__ = True
+        for step in self.steps:
+            if step.memory.why_not_measured:
+                raise NotMeasured(f"memory not measured: {step.memory.why_not_measured}")
+        return [one for step in self.steps for one in step.memory.devices]
+
     def _times(self) -> list[int]:
         __tracebackhide__ = True
         times = []
@@ -433,14 +501,17 @@ class Profile:
         __tracebackhide__ = True
         selection = Selection(region=name, allow_empty=allow_empty)
         steps = tuple(step.select(selection) for step in self.steps)
-        return Profile(
+        narrowed = Profile(
             self._trace._replace(steps=steps),
             steps_may_differ=self.steps_may_differ,
             verbose=self._verbose,
             keep_trace=self._keep_trace,
             result=self._result,
             origin=self._origin,
+            repeatable=self._repeatable,
         )
+        narrowed._regions = (*self._regions, selection)
+        return narrowed
 
     def table(self) -> str:
         """Return steps and GPU events as text: what ``print(profile)`` shows."""
@@ -509,7 +580,7 @@ class Profile:
             MisuseError: The arguments contradict each other.
         """
         __tracebackhide__ = True
-        allowed = checks.limit("assert_kernel_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_kernel_count", exactly, at_most, at_least, between)
         self._judge(checks.count(self._reading("kernels", selectors), allowed))
 
     def assert_launch_count(
@@ -534,7 +605,7 @@ class Profile:
             **selectors: As for `assert_kernel_count`.
         """
         __tracebackhide__ = True
-        allowed = checks.limit("assert_launch_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_launch_count", exactly, at_most, at_least, between)
         if api is None:
             reading = self._reading("launches", selectors)
         else:
@@ -555,7 +626,7 @@ class Profile:
         """Check that kernels match the glob *pattern*: at least one, unless a limit says otherwise."""
         __tracebackhide__ = True
         given = (exactly, at_most, at_least, between)
-        allowed = _AT_LEAST_ONE if given == (None,) * 4 else checks.limit("assert_kernel", *given)
+        allowed = _AT_LEAST_ONE if given == (None,) * 4 else limit("assert_kernel", *given)
         asked = Selection(named=checks.pattern_of("assert_kernel", pattern))
         self._judge(checks.count(self._reading("kernels", selectors).select(asked), allowed))
 
@@ -581,7 +652,7 @@ class Profile:
         self._judge(
             checks.first_that_decides(
                 [
-                    checks.count(self._reading("kernels"), checks.Limit(1, 1)),
+                    checks.count(self._reading("kernels"), Limit(1, 1)),
                     checks.count(self._reading("memcpys"), _NONE),
                     checks.no_memset(self._reading("memsets"), ignore_library=True),
                 ]
@@ -614,7 +685,7 @@ class Profile:
     ) -> None:
         """Check how many memory copies a step makes; arguments as for `assert_no_memcpy`."""
         __tracebackhide__ = True
-        allowed = checks.limit("assert_memcpy_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_memcpy_count", exactly, at_most, at_least, between)
         self._judge(checks.count(checks.copies_of(self._reading("memcpys", selectors), kind, pageable), allowed))
 
     def assert_memcpy_bytes(
@@ -630,7 +701,7 @@ class Profile:
     ) -> None:
         """Check how many bytes a step copies; limits are numbers or text such as ``256 MiB``."""
         __tracebackhide__ = True
-        allowed = checks.limit("assert_memcpy_bytes", exactly, at_most, at_least, between, size=True)
+        allowed = limit("assert_memcpy_bytes", exactly, at_most, at_least, between, quantity=BYTES)
         reading = checks.copies_of(self._reading("memcpys", selectors), kind, pageable)
         self._judge(checks.copied_bytes(reading, allowed))
 
@@ -730,7 +801,7 @@ class Profile:
     ) -> None:
         """Check how many Memsets a step makes."""
         __tracebackhide__ = True
-        allowed = checks.limit("assert_memset_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_memset_count", exactly, at_most, at_least, between)
         self._judge(checks.count(self._reading("memsets", selectors), allowed))
 
     def assert_no_host_sync(self, *, allow: Sequence[str] = (), **selectors: Unpack[Selectors]) -> None:
@@ -755,9 +826,185 @@ class Profile:
     ) -> None:
         """Check how often a step makes the CPU wait; *allow* as for `assert_no_host_sync`."""
         __tracebackhide__ = True
-        allowed = checks.limit("assert_host_sync_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_host_sync_count", exactly, at_most, at_least, between)
         reading = checks.without_allowed(self._reading("host_syncs", selectors), allow)
         self._judge(checks.count(reading, allowed))
+
+    def assert_occupancy(
+        self,
+        exactly: float | None = None,
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+        between: tuple[float, float] | None = None,
+        **selectors: Unpack[Selectors],
+    ) -> None:
+        """Check the theoretical occupancy of every chosen kernel of a step; see `theoretical_occupancy`.
+
+        The profiler's own figure stands beside it in a failure, and decides nothing. No kernel at
+        all is a failure; a kernel of which the trace tells too little (AMD, Intel) is *not measured*.
+
+        Args:
+            exactly: A fraction from 0 to 1, met within 0.0005 (0.05 percentage points).
+            at_most: The largest that passes.
+            at_least: The smallest that passes.
+            between: The smallest and the largest.
+            **selectors: As for `assert_kernel_count`.
+        """
+        __tracebackhide__ = True
+        allowed = limit("assert_occupancy", exactly, at_most, at_least, between, quantity=FRACTION)
+        self._judge(occupancy_checks.occupancy(self._reading("kernels", selectors), allowed))
+
+    def assert_gpu_time(
+        self,
+        *,
+        at_most: SupportsIndex | str | None = None,
+        at_least: SupportsIndex | str | None = None,
+        between: tuple[SupportsIndex | str, SupportsIndex | str] | None = None,
+        **selectors: Unpack[Selectors],
+    ) -> None:
+        """Check the GPU time of a step: the median over the steps, of kernels, copies and Memsets together.
+
+        Where the spread of the steps, another process or another xdist worker on the GPU forbids a
+        verdict, it is *too noisy to judge* (`TooNoisy`). ``configure(steps=...)`` takes more steps.
+
+        Args:
+            at_most: The largest that passes: nanoseconds, or text such as ``1.5 ms``.
+            at_least: The smallest that passes.
+            between: The smallest and the largest.
+            **selectors: As for `assert_kernel_count`; ``role=`` leaves kernels only.
+        """
+        __tracebackhide__ = True
+        allowed = limit("assert_gpu_time", None, at_most, at_least, between, quantity=TIME)
+        readings = self._gpu_readings(selectors)
+        self._judge(time_checks.within(time_checks.gpu_times(readings, self._trace.shared_gpu), allowed, readings))
+
+    def assert_cpu_time(
+        self,
+        *,
+        at_most: SupportsIndex | str | None = None,
+        at_least: SupportsIndex | str | None = None,
+        between: tuple[SupportsIndex | str, SupportsIndex | str] | None = None,
+        region: str | None = None,
+    ) -> None:
+        """Check the wall-clock time of a call on the CPU: the median over the steps; works without a GPU.
+
+        It ends when the call returns: the GPU may still be at work. The profiler's own cost, about
+        a microsecond an op, is in it.
+
+        Args:
+            at_most: The largest that passes: nanoseconds, or text such as ``1.5 ms``.
+            at_least: The smallest that passes.
+            between: The smallest and the largest.
+            region: A glob for ``record_function`` ranges: their time instead of that of the call.
+        """
+        __tracebackhide__ = True
+        allowed = limit("assert_cpu_time", None, at_most, at_least, between, quantity=TIME)
+        self._judge(time_checks.within(self._cpu_times(region), allowed))
+
+    def assert_faster_than(
+        self,
+        other: Profile,
+        *,
+        by: float = 1.0,
+        on: str = "gpu",
+        steps: int | None = None,
+        **selectors: Unpack[Selectors],
+    ) -> None:
+        """Check that this function is faster than that of another profile of the same test.
+
+        Both are called again, in turn, under the modes and switches under which they were profiled,
+        so that what drifts meets both alike. A verdict needs the interval of the ratio on one side
+        of *by*; everything else is *too noisy to judge* (`TooNoisy`).
+
+        Args:
+            other: The slower one.
+            by: How many times as fast it must be at least; 1 is any faster.
+            on: ``gpu`` compares GPU time, ``cpu`` the time of the calls on the CPU.
+            steps: How often each is called; by default 20, or as often as either was profiled.
+            **selectors: As for `assert_gpu_time`; ``region=`` only where ``on="cpu"``.
+
+        Raises:
+            AssertionError: It is not.
+            TooNoisy: The spread, or a shared GPU, forbids a verdict.
+            NotMeasured: The two cannot be called alternately, such as blocks and recorded traces.
+        """
+        __tracebackhide__ = True
+        factor, rounds = time_checks.factor(by), self._rounds(other, steps)
+        if on not in ("gpu", "cpu"):
+            raise MisuseError(f"assert_faster_than(on={on!r}) is no clock; accepted: 'gpu' or 'cpu'")
+        region = selectors.get("region")
+        if on == "cpu" and set(selectors) - {"region"}:
+            raise MisuseError("assert_faster_than(on='cpu') takes no selector but region=")
+        mine, theirs, why = self._alternately(other, rounds)
+        if why:
+            told = f"{on.upper()} time not measured: {why}; {time_checks.expected_factor(factor)}"
+            self._judge(checks.Verdict(checks.Outcome.NOT_MEASURED, told))
+            return
+        sides = []
+        for profile, name in ((mine, "this"), (theirs, "other")):
+            times = (
+                profile._cpu_times(region)
+                if on == "cpu"
+                else time_checks.gpu_times(profile._gpu_readings(selectors), profile._trace.shared_gpu)
+            )
+            sides.append(time_checks.Side(profile._repeatable.name if profile._repeatable else name, times))
+        mine._judge(time_checks.faster_than(sides[0], sides[1], factor))
+
+    def assert_peak_memory(
+        self,
+        exactly: SupportsIndex | str | None = None,
+        *,
+        at_most: SupportsIndex | str | None = None,
+        at_least: SupportsIndex | str | None = None,
+        between: tuple[SupportsIndex | str, SupportsIndex | str] | None = None,
+        device: int | None = None,
+    ) -> None:
+        """Check the most GPU memory in use at a time during a step, above what was in use at its start.
+
+        Blocks of torch's caching allocator, rounded up as it does (512 bytes); what it merely keeps
+        in its cache is not in use. Every step must pass.
+
+        Args:
+            exactly: The only number that passes, in bytes or text such as ``256 MiB``.
+            at_most: The largest that passes.
+            at_least: The smallest that passes.
+            between: The smallest and the largest.
+            device: Index of the GPU; by default the one that has most.
+        """
+        __tracebackhide__ = True
+        allowed = limit("assert_peak_memory", exactly, at_most, at_least, between, quantity=BYTES)
+        self._judge(memory_checks.memory(self.steps, "peak_bytes", allowed, device, self._look))
+
+    def assert_allocated_memory(
+        self,
+        exactly: SupportsIndex | str | None = None,
+        *,
+        at_most: SupportsIndex | str | None = None,
+        at_least: SupportsIndex | str | None = None,
+        between: tuple[SupportsIndex | str, SupportsIndex | str] | None = None,
+        device: int | None = None,
+    ) -> None:
+        """Check how much GPU memory was allocated during a step in total, freed or not.
+
+        It differs from the peak: what is freed and allocated again counts twice. Arguments as for
+        `assert_peak_memory`.
+        """
+        __tracebackhide__ = True
+        allowed = limit("assert_allocated_memory", exactly, at_most, at_least, between, quantity=BYTES)
+        self._judge(memory_checks.memory(self.steps, "allocated_bytes", allowed, device, self._look))
+
+    def assert_no_device_allocation(self, *, device: int | None = None) -> None:
+        """Check that in no step the caching allocator had to ask the driver for memory.
+
+        A warm step finds all it needs in the cache; asking the driver is slow, and can wait for the
+        GPU.
+
+        Args:
+            device: Index of the GPU; by default all.
+        """
+        __tracebackhide__ = True
+        self._judge(memory_checks.no_device_allocation(self.steps, device, self._look))
 
     def assert_op_count(
         self,
@@ -771,7 +1018,7 @@ class Profile:
     ) -> None:
         """Check how many ops match the glob *pattern* in a step; works without a GPU."""
         __tracebackhide__ = True
-        allowed = checks.limit("assert_op_count", exactly, at_most, at_least, between)
+        allowed = limit("assert_op_count", exactly, at_most, at_least, between)
         asked = Selection(named=checks.pattern_of("assert_op_count", pattern))
         self._judge(checks.count(self._reading("ops", selectors).select(asked), allowed))
 
@@ -792,6 +1039,45 @@ class Profile:
         self._judge(checks.graphed(self._reading("kernels", selectors), allow))
 
     # How assertions work
+
+    def _gpu_readings(self, selectors: Selectors) -> list[Reading]:
+        """Return kernels, copies and Memsets, or the kernels alone if a role is asked for."""
+        __tracebackhide__ = True
+        classes = ("kernels",) if "role" in selectors else ("kernels", "memcpys", "memsets")
+        return [self._reading(name, selectors) for name in classes]
+
+    def _look(self) -> Sequence[Allocated]:
+        return self._repeatable.allocated() if self._repeatable else ()
+
+    def _cpu_times(self, region: str | None) -> time_checks.Times:
+        __tracebackhide__ = True
+        narrowed = self if region is None else self.region(region)
+        words = ", ".join(str(one.region) for one in narrowed._regions)
+        return time_checks.cpu_times(narrowed.steps, words or None)
+
+    def _rounds(self, other: Profile, steps: int | None) -> int:
+        __tracebackhide__ = True
+        if not isinstance(other, Profile):
+            raise MisuseError(f"assert_faster_than({other!r}) is no profile; accepted: what profiled() returns")
+        return time_checks.rounds(steps, len(self.steps), len(other.steps))
+
+    def _alternately(self, other: Profile, rounds: int) -> tuple[Profile, Profile, str | None]:
+        """Return profiles of both, called alternately, narrowed as they are; or why there are none."""
+        __tracebackhide__ = True
+        if self._repeatable is None or other._repeatable is None:
+            return self, other, "blocks and recorded traces cannot be called alternately"
+        found = []
+        for profile, again in zip((self, other), self._repeatable.alternate(other._repeatable, rounds), strict=True):
+            for selection in profile._regions:
+                again = again.region(str(selection.region), allow_empty=selection.allow_empty)
+            found.append(again)
+            why = None
+            if not profile.steps_may_differ:
+                name = again._repeatable.name if again._repeatable else "it"
+                why = time_checks.other_work(name, profile.steps, again.steps)
+            if why:
+                return self, other, why
+        return found[0], found[1], None
 
     def _reading(
         self, class_name: str, selectors: Selectors | None = None, part: Callable[[Step], EventSet[Any]] | None = None
@@ -816,15 +1102,18 @@ class Profile:
         if len(bad) == 1:
             self._raise(bad[0])
         if bad:
-            unmeasured = all(verdict.outcome is checks.Outcome.NOT_MEASURED for verdict in bad)
+            outcomes = {verdict.outcome for verdict in bad}
             headline = f"{len(bad)} of {len(verdicts)} checks did not pass"
             parts = [text.verdict_text(verdict, verbose=self._verbose) for verdict in bad]
             told = "\n\n".join(f"{number}. {part}" for number, part in enumerate(parts, 1))
-            outcome = checks.Outcome.NOT_MEASURED if unmeasured else checks.Outcome.FAIL
+            order = (checks.Outcome.FAIL, checks.Outcome.NOT_MEASURED, checks.Outcome.TOO_NOISY)
+            outcome = next(one for one in order if one in outcomes)
             self._raise(checks.Verdict(outcome, f"{headline}\n\n{told}"))
 
     def _raise(self, verdict: Verdict) -> NoReturn:
         __tracebackhide__ = True
+        if verdict.outcome is checks.Outcome.TOO_NOISY:
+            raise TooNoisy(self._message(verdict))
         if verdict.outcome is checks.Outcome.NOT_MEASURED:
             raise NotMeasured(self._message(verdict))
         raise AssertionError(self._message(verdict))

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from .capture import BlockCapture, Health, device_of, import_torch, profile_calls
+from .capture import (
+    BlockCapture,
+    Health,
+    Target,
+    device_of,
+    import_torch,
+    profile_alternately,
+    profile_calls,
+    see_allocations,
+)
 from .errors import CaptureError, MisuseError, NotMeasured
-from .functions import subject_of
+from .functions import Subject, function_name, subject_of
 from .load import load_trace
+from .load.own import side_of
 from .load.recording import Recording
-from .model import Trace
+from .model import Allocated, Trace
 from .options import Settings
-from .profile import Profile
+from .profile import Profile, Repeatable
 from .recordings import Place, Wanted, read
 from .units import MAX_TRACE_BYTES
 
@@ -24,8 +34,10 @@ from .units import MAX_TRACE_BYTES
 class Register(Protocol):
     """Is told of each profile; returns what names its kept trace in a message."""
 
-    def __call__(self, label: str, trace: Trace, file: Path, note: Recording | None) -> Callable[[], str | None]:
-        """Take note of a profile; *note* is that of a replayed recording."""
+    def __call__(
+        self, label: str, trace: Trace, file: Path, note: Recording | None, *, comparison: bool = False
+    ) -> Callable[[], str | None]:
+        """Take note of a profile; *note* is that of a replayed recording, a *comparison* is none of its own."""
 
 
 class Source(ABC):
@@ -49,6 +61,7 @@ class Source(ABC):
         self._verbose = verbose
         self._register = register
         self._labels: list[str] = []
+        self._pairs: dict[str, tuple[Profile, Profile]] = {}
 
     def label(self, name: str | None) -> str:
         """Return the label of the next profile: its name, or its place in the order of calls.
@@ -74,6 +87,41 @@ class Source(ABC):
     ) -> Profile:
         """Return the profile of calls of *function*."""
 
+    def alternate(self, one: Again, other: Again, rounds: int) -> tuple[Profile, Profile]:
+        """Return profiles of two functions called alternately; once for all assertions on them.
+
+        Args:
+            one: The first.
+            other: The second.
+            rounds: How often each is called.
+        """
+        __tracebackhide__ = True
+        label = f"{one.label} against {other.label}, {rounds} times"
+        if label not in self._pairs:
+            trace, keep_trace, origin = self._alternating(label, one, other, rounds)
+            self._pairs[label] = tuple(  # type: ignore[assignment]
+                Profile(
+                    trace._replace(steps=tuple(step for n, step in enumerate(trace.steps) if side_of(n) == side)),
+                    steps_may_differ=again.settings.steps_may_differ,
+                    verbose=self._verbose,
+                    keep_trace=keep_trace,
+                    origin=origin,
+                    repeatable=again,
+                )
+                for side, again in enumerate((one, other))
+            )
+        return self._pairs[label]
+
+    @abstractmethod
+    def _alternating(
+        self, label: str, one: Again, other: Again, rounds: int
+    ) -> tuple[Trace, Callable[[], str | None], str | None]:
+        """Return the trace of alternating calls, what names its kept file, and where it comes from."""
+
+    def allocated(self, label: str) -> Sequence[Allocated]:  # noqa: ARG002 - of the profile, where it matters
+        """Return who is given GPU memory by one more call; empty where that cannot be done."""
+        return ()
+
     @abstractmethod
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin to record a block."""
@@ -81,6 +129,35 @@ class Source(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of everything that the test held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A profiled function that can be called again, or whose recording tells what happened then.
+
+    Attributes:
+        source: Where its profile comes from.
+        label: The label of its profile.
+        settings: How it was profiled.
+        name: What to call it.
+        subject: What it is, in words.
+    """
+
+    source: Source
+    label: str
+    settings: Settings
+    name: str
+    subject: Subject
+
+    def alternate(self, other: Repeatable, rounds: int) -> tuple[Profile, Profile]:
+        """Return profiles of this and another one, called alternately."""
+        __tracebackhide__ = True
+        assert isinstance(other, Again)
+        return self.source.alternate(self, other, rounds)
+
+    def allocated(self) -> Sequence[Allocated]:
+        """Call it once more and return who was given GPU memory; empty where that cannot be done."""
+        return self.source.allocated(self.label)
 
 
 class OpenBlock(Protocol):
@@ -95,20 +172,34 @@ class OpenBlock(Protocol):
 class Live(Source):
     """Runs functions under torch.profiler."""
 
-    def __init__(self, *, folder: Path, health: Health, max_bytes: int = MAX_TRACE_BYTES, **common: Any) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        health: Health,
+        max_bytes: int = MAX_TRACE_BYTES,
+        shared: str | None = None,
+        records: bool = False,
+        **common: Any,
+    ) -> None:
         """Make a source.
 
         Args:
             folder: Where trace files are written.
             health: Whether the GPU still works in this process.
             max_bytes: Most that a trace may hold.
+            shared: Who is known to use the GPU too.
+            records: The traces are kept as recordings, which also tell who allocates memory.
             **common: As for `Source`.
         """
         super().__init__(**common)
         self.folder = folder
         self.health = health
         self.max_bytes = max_bytes
+        self.shared = shared
+        self.records = records
         self._results: dict[str, Any] = {}
+        self._targets: dict[str, Target] = {}
 
     def device(self, settings: Settings) -> Any:
         """Return the device that the test asks for, else the best there is."""
@@ -122,10 +213,47 @@ class Live(Source):
         self._need_health(settings)
         label = self.label(settings.name)
         file = self._next_file()
+        target = Target.here(function, args, kwargs, settings)
+        subject = target.words()
         self._results[label] = profile_calls(
-            function, args, kwargs, settings=settings, health=self.health, path=file, test=self.test
+            target,
+            health=self.health,
+            path=file,
+            test=self.test,
+            shared=self.shared,
+            looks_at_memory=self.records,
         )
-        return self._finish(label, file, settings, result=lambda: self._result(label))
+        self._targets[label] = target
+        again = Again(self, label, settings, target.name, subject)
+        return self._finish(label, file, settings, result=lambda: self._result(label), repeatable=again)
+
+    def _alternating(
+        self, label: str, one: Again, other: Again, rounds: int
+    ) -> tuple[Trace, Callable[[], str | None], str | None]:
+        __tracebackhide__ = True
+        self._need_health(one.settings)
+        file = self.folder / f"against-{len(self._pairs)}.json"
+        targets = tuple(again.source.target(again.label) for again in (one, other) if isinstance(again.source, Live))
+        assert len(targets) == 2
+        profile_alternately(targets, rounds, health=self.health, path=file, test=self.test, shared=self.shared)
+        trace = load_trace(file, max_bytes=self.max_bytes)
+        return trace, self._register(label, trace, file, None, comparison=True), None
+
+    def allocated(self, label: str) -> Sequence[Allocated]:
+        """Return who is given GPU memory by one more call; empty where that cannot be done."""
+        target = self._targets.get(label)
+        return see_allocations(target, self.folder / "memory.json") if target is not None else ()
+
+    def target(self, label: str) -> Target:
+        """Return what was profiled under a label.
+
+        Raises:
+            NotMeasured: Its test has ended.
+        """
+        __tracebackhide__ = True
+        if label not in self._targets:
+            raise NotMeasured("time not measured: the function was let go of when its test ended")
+        return self._targets[label]
 
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin to record a block as a single step."""
@@ -133,15 +261,23 @@ class Live(Source):
         self._need_health(settings)
         label = self.label(settings.name)
         file = self._next_file()
-        capture = BlockCapture(settings=settings, health=self.health, path=file, test=self.test)
+        capture = BlockCapture(settings=settings, health=self.health, path=file, test=self.test, shared=self.shared)
         capture.__enter__()
         return _LiveBlock(capture, lambda: self._finish(label, file, settings))
 
     def close(self) -> None:
-        """Let go of what the functions returned."""
+        """Let go of the functions, of their arguments and of what they returned."""
         self._results.clear()
+        self._targets.clear()
 
-    def _finish(self, label: str, file: Path, settings: Settings, result: Callable[[], Any] | None = None) -> Profile:
+    def _finish(
+        self,
+        label: str,
+        file: Path,
+        settings: Settings,
+        result: Callable[[], Any] | None = None,
+        repeatable: Again | None = None,
+    ) -> Profile:
         trace = load_trace(file, max_bytes=self.max_bytes)
         return Profile(
             trace,
@@ -149,6 +285,7 @@ class Live(Source):
             verbose=self._verbose,
             keep_trace=self._register(label, trace, file, None),
             result=result,
+            repeatable=repeatable,
         )
 
     def _next_file(self) -> Path:
@@ -207,32 +344,58 @@ class Replay(Source):
         """Return the profile of the recording; *function* is only named."""
         __tracebackhide__ = True
         subject = subject_of(function, args, kwargs, has_setup=settings.setup is not None)
-        return self._read(self.label(settings.name), replace(self._wanted, settings=settings, **subject))
+        label = self.label(settings.name)
+        again = Again(self, label, settings, function_name(function), subject)
+        trace, note, file = self._read(label, replace(self._wanted, settings=settings, **subject))
+        return self._profile(label, trace, note, file, settings, again)
+
+    def _alternating(
+        self, label: str, one: Again, other: Again, rounds: int
+    ) -> tuple[Trace, Callable[[], str | None], str | None]:
+        __tracebackhide__ = True
+        settings = replace(one.settings, steps=2 * rounds)
+        wanted = replace(self._wanted, settings=settings, against=other.name, **one.subject)
+        trace, note, file = self._read(label, wanted)
+        return trace, self._register(label, trace, file, note, comparison=True), self._origin(note)
 
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin a block, which runs, but is not recorded."""
         label = self.label(settings.name)  # Now, as when it was recorded: the block may raise.
-        return _ReplayedBlock(lambda: self._read(label, replace(self._wanted, settings=settings)))
+
+        def finish() -> Profile:
+            __tracebackhide__ = True
+            trace, note, file = self._read(label, replace(self._wanted, settings=settings))
+            return self._profile(label, trace, note, file, settings, None)
+
+        return _ReplayedBlock(finish)
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _read(self, label: str, wanted: Wanted) -> Profile:
+    def _read(self, label: str, wanted: Wanted) -> tuple[Trace, Recording, Path]:
         __tracebackhide__ = True
         file = self._place.file(label)
         if not file.exists():
             file = self._place.file_before_renaming(label) or file
-        trace, note = read(file, wanted)
+        return (*read(file, wanted), file)
+
+    def _origin(self, note: Recording) -> str:
+        """Return where a recording comes from, for messages."""
         origin = f"replayed: recorded on {note.where}, {note.day}"
-        if note.test_module != self._place.module and not self._place.shared:
-            origin += f", as {note.test}"
+        renamed = note.test_module != self._place.module and not self._place.shared
+        return f"{origin}, as {note.test}" if renamed else origin
+
+    def _profile(
+        self, label: str, trace: Trace, note: Recording, file: Path, settings: Settings, again: Again | None
+    ) -> Profile:
         return Profile(
             trace,
-            steps_may_differ=wanted.settings.steps_may_differ,
+            steps_may_differ=settings.steps_may_differ,
             verbose=self._verbose,
             keep_trace=self._register(label, trace, file, note),
             result=_no_result,
-            origin=origin,
+            origin=self._origin(note),
+            repeatable=again,
         )
 
 

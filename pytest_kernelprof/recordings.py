@@ -195,6 +195,7 @@ class Wanted:
         function: Name of the function; ``None`` for a block.
         module: Last part of the name of its module.
         arguments: What it is given, as `describe_arguments` tells; ``None`` if ``setup=`` makes it.
+        against: Name of the function with whose calls its own alternate; ``None`` for none.
         test_module: Name of the test's file, without its ending.
         max_age: Oldest that is accepted; ``None`` for any age.
         command: How to record it again, for messages.
@@ -209,6 +210,7 @@ class Wanted:
     function: str | None = None
     module: str | None = None
     arguments: list[str] | None = None
+    against: str | None = None
 
 
 def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
@@ -266,6 +268,8 @@ def _mismatch(note: Recording, wanted: Wanted) -> str | None:
         return f"it is of {note.function!r} in {note.module}, the test profiles that of {wanted.module}"
     if note.arguments is not None and wanted.arguments is not None and list(note.arguments) != wanted.arguments:
         return f"it was made with ({', '.join(note.arguments)}), the test passes ({', '.join(wanted.arguments)})"
+    if note.against != wanted.against:
+        return f"its calls alternate with those of {note.against!r}, the test compares with {wanted.against!r}"
     if wanted.function is None:
         return None  # A block is recorded once, whatever the settings.
     asked = {"setup": wanted.settings.setup is not None, "activities": wanted.settings.activities}

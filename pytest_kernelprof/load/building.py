@@ -5,17 +5,17 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..events import FOREVER, MISSING, NO_ID, Call, Kernel, Memcpy, Memset, Op, Views
 from ..eventset import EventSet, LaunchSet, Vocabulary
-from ..model import Step, Trace, TraceWarning
+from ..model import Memory, Range, Step, Trace, TraceWarning
 from ..units import counted
 from .calls import LAUNCHES, CallKind, call_kind, is_host_sync
 from .columns import Columns, Span
 from .completeness import blind_threads, incomplete, step_reasons, summary, unknown_of, unobserved
-from .environment import environment
+from .environment import environment, processors
 from .joining import Joined, join
 from .nesting import Nest, nest
 from .own import ANNOTATION_PREFIX, METADATA_KEY
@@ -45,13 +45,13 @@ _NO_CALLS = _Calls()
 class _Group:
     """The rows of one step, or of the whole file."""
 
-    __slots__ = ("calls", "kernels", "memcpys", "memsets", "ops", "regions")
+    __slots__ = ("calls", "kernels", "memcpys", "memsets", "ops", "spans")
 
     def __init__(
         self,
         ops: Rows = (),
         calls: _Calls = _NO_CALLS,
-        regions: Iterable[str] = (),
+        spans: Sequence[Span] = (),
         *,
         kernels: Rows = (),
         memcpys: Rows = (),
@@ -59,7 +59,7 @@ class _Group:
     ) -> None:
         self.ops = ops
         self.calls = calls
-        self.regions = tuple(regions)
+        self.spans = spans
         self.kernels = kernels
         self.memcpys = memcpys
         self.memsets = memsets
@@ -72,6 +72,8 @@ def build(document: Document) -> Trace:
     nested = nest(columns)
     windows, warnings = _windows(columns, nested, foreign=recording is None)
     joined = join(columns, nested, windows)
+    where = environment(document, recording)
+    joined.gpu["kernels"].processors = processors(document, where.vendor)
     regions = [span for span in columns.annotations if not span.name.startswith(ANNOTATION_PREFIX)]
     everything = _everything(nested, joined, regions)
     make = _StepMaker(document, nested, joined, windows, recording)
@@ -81,16 +83,17 @@ def build(document: Document) -> Trace:
     totals = make.step("(total)", everything, None)
     return Trace(
         path=document.path,
-        environment=environment(document, recording),
+        environment=where,
         steps=steps,
         totals=totals,
         outside_steps=make.step("(outside steps)", groups.outside(), None).launches,
         orphans=joined.orphans,
-        region_counts=dict(Counter(everything.regions)),
+        region_counts=dict(Counter(span.name for span in regions)),
         unplaced_regions=make.unplaced_regions,
         incomplete=summary(totals, steps),
         warnings=(*warnings, *document.problems.warnings(), *_warnings(joined, totals)),
         no_gpu=recording.no_gpu if recording else None,
+        shared_gpu=recording.shared_gpu if recording else None,
     )
 
 
@@ -117,7 +120,7 @@ def _everything(nested: Nest, joined: Joined, regions: list[Span]) -> _Group:
     launching = [row for row in working if kinds[row] in LAUNCHES]
     waiting = [row for row in calls if names[row] in waits] if waits else []
     by_use = _Calls(calls, working, launching, waiting)
-    return _Group(ops, by_use, (span.name for span in regions), **joined.rows)
+    return _Group(ops, by_use, regions, **joined.rows)
 
 
 def _windows(columns: Columns, nested: Nest, *, foreign: bool) -> tuple[list[Span], list[TraceWarning]]:
@@ -164,12 +167,12 @@ class _Grouping:
         for index, (first, last) in enumerate(self.bounds):
             self.step_of_call[first:last] = array("q", (index,)) * (last - first)
         self.gpu = {name: self._by_step(rows, joined.gpu[name].launches) for name, rows in joined.rows.items()}
-        self.regions: dict[int, list[str]] = {}
+        self.regions: dict[int, list[Span]] = {}
         starts = [start for start, _ in self.windows]
         for span in regions:
             index = bisect_right(starts, span.start_ns) - 1
             if index >= 0 and span.start_ns < self.windows[index][1]:
-                self.regions.setdefault(index, []).append(span.name)
+                self.regions.setdefault(index, []).append(span)
 
     def _by_step(self, rows: Rows, launches: array[int]) -> dict[int, Rows]:
         found: dict[int, Rows] = {}
@@ -192,7 +195,7 @@ class _Grouping:
         gpu: dict[str, Rows] = {name: by_step.get(index, ()) for name, by_step in self.gpu.items()}
         everything = self.everything
         if not self.windows:
-            return _Group(everything.ops, everything.calls, everything.regions, **gpu)
+            return _Group(everything.ops, everything.calls, everything.spans, **gpu)
         window = self.windows[index]
         ops = _rows_within(everything.ops, self.nested.ops.starts, window)
         starts = self.nested.calls.starts
@@ -239,6 +242,8 @@ class _StepMaker:
         self.recording_end_ns = columns.recording_end_ns
         self.unplaced_regions = frozenset(columns.unplaced_regions | _strayed(columns))
         self.home = {window.thread for window in windows}
+        self.threads = list(columns.threads)
+        self.recording = recording
         self.nothing = unobserved(document, joined, recording)
         self.of_file = incomplete(document, joined, recording)
         own = nested.own_ops
@@ -270,6 +275,7 @@ class _StepMaker:
         def of_calls(rows: Rows) -> Views[Call]:
             return Views(Call, self.nested.calls, rows)
 
+        window = self.windows[index] if index is not None and self.windows else None
         launching = options("launch", "launches")
         return Step(
             name=name,
@@ -283,8 +289,18 @@ class _StepMaker:
                 **launching,
             ),
             ops=EventSet(Views(Op, self.nested.ops, group.ops), **options("op", "ops")),
-            regions=group.regions,
+            ranges=tuple(map(self._range, group.spans)),
+            timed=(self._range(window),) if window else (),
+            memory=self._memory(index, window),
         )
+
+    def _range(self, span: Span) -> Range:
+        return Range(span.name, span.start_ns, span.end_ns, self.threads[span.thread])
+
+    def _memory(self, index: int | None, window: Span | None) -> Memory:
+        if self.recording is None or index is None or window is None:
+            return Memory()
+        return self.recording.memory_of(index)
 
 
 def _strayed(columns: Columns) -> set[str]:

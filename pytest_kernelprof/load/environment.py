@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..events import NO_DEVICE
 from ..model import Environment
+from ..occupancy import WARP_SIZE, Multiprocessor, processor_of
 from .numbers import integer
 from .reading import Document
 
@@ -20,9 +22,7 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         minor), ``distributedInfo`` as torch.profiler adds it.
     """
     known = document.metadata
-    distributed, listed = known.get("distributedInfo"), known.get("deviceProperties")
-    listed = listed if isinstance(listed, list) else []
-    devices = [one for one in listed if isinstance(one, dict)]
+    distributed, devices = known.get("distributedInfo"), _devices(document)
     names = tuple(str(one["name"]) for one in devices if "name" in one)
     vendor = _vendor(document, names)
     return Environment(
@@ -37,6 +37,37 @@ def environment(document: Document, recording: Recording | None) -> Environment:
         python=recording.python if recording else None,
         rank=integer(distributed.get("rank")) if isinstance(distributed, dict) else None,
     )
+
+
+def processors(document: Document, vendor: str | None) -> dict[int, Multiprocessor]:
+    """Return what one multiprocessor of each device holds; `NO_DEVICE` stands for any, if all are alike.
+
+    AMD's compute capabilities look like NVIDIA's and mean something else: of other vendors nothing
+    is known.
+
+    Source:
+        Kineto, ``deviceProperties``: the fields of ``cudaDeviceProp``.
+    """
+    found: dict[int, Multiprocessor] = {}
+    devices = _devices(document)
+    for device in devices if vendor == "nvidia" else []:
+        number, warp = integer(device.get("id")), integer(device.get("warpSize"))
+        limits = {
+            "warps": (integer(device.get("maxThreadsPerMultiprocessor")) or 0) // WARP_SIZE,
+            "registers": integer(device.get("regsPerMultiprocessor")) or 0,
+            "shared_memory_bytes": integer(device.get("sharedMemPerMultiprocessor")) or 0,
+        }
+        processor = processor_of(_capability([device]), limits)
+        if number is not None and number >= 0 and processor is not None and warp in (None, WARP_SIZE):
+            found[number] = processor
+    if len(found) == len(devices) and len(set(found.values())) == 1:
+        found[NO_DEVICE] = next(iter(found.values()))
+    return found
+
+
+def _devices(document: Document) -> list[dict[str, Any]]:
+    listed = document.metadata.get("deviceProperties")
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
 def _vendor(document: Document, names: tuple[str, ...]) -> str | None:

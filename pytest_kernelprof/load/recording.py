@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..model import Allocated, DeviceMemory, Memory
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
@@ -36,6 +38,11 @@ class Recording:
         allocator: A dictionary a step and device, from torch's caching allocator: ``step``,
             ``device``, ``peak_bytes`` above the start of the step, ``allocated_bytes`` in total
             during it, ``driver_allocations``, the calls by which it asked the driver for memory.
+        allocated: A list ``[device, bytes, blocks, [op, ...]]`` for each chain of ops that was given GPU
+            memory in the last call of the warm-up; ``None`` if nobody looked.
+        no_allocator: Why the allocator told nothing; ``None`` if it did, or no GPU was watched.
+        shared_gpu: Who else used the GPU during the recording; ``None`` if nobody is known to have.
+        against: Name of the function whose calls alternate with those of `function`; see `side_of`.
         seal: Digest of everything in the file but itself, in one that `recordings` wrote.
     """
 
@@ -60,6 +67,10 @@ class Recording:
     python: str | None = None
     plugin: str | None = None
     allocator: tuple[dict[str, int], ...] = ()
+    allocated: tuple[Any, ...] | None = None
+    no_allocator: str | None = None
+    shared_gpu: str | None = None
+    against: str | None = None
     seal: str | None = None
 
     @property
@@ -77,6 +88,27 @@ class Recording:
         """Date without the time."""
         return (self.date or "")[:10]
 
+    def memory_of(self, step: int) -> Memory:
+        """Return what the allocator did in a step."""
+        why = self.no_allocator or self.no_gpu
+        entries = [one for one in self.allocator if isinstance(one, dict) and one.get("step") == step]
+        devices = [[one.get(name) for name in DeviceMemory._fields] for one in entries]
+        if why is None and (not devices or not all(type(value) is int for device in devices for value in device)):
+            why = "the recording holds no allocator statistics of the step"
+        if why:
+            return Memory(why_not_measured=why)
+        return Memory(tuple(map(DeviceMemory._make, devices)), self._allocated(), None)
+
+    def _allocated(self) -> tuple[Allocated, ...]:
+        found = []
+        for entry in self.allocated or ():
+            if not isinstance(entry, (list, tuple)) or len(entry) != 4:
+                continue
+            device, size, blocks, chain = entry
+            if all(type(value) is int for value in (device, size, blocks)) and isinstance(chain, (list, tuple)):
+                found.append(Allocated(device, size, blocks, tuple(map(str, chain))))
+        return tuple(found)
+
     def to_json(self) -> str:
         """Return the note as the JSON value that stands in the trace, in a stable order."""
         return json.dumps(asdict(self), sort_keys=True)
@@ -88,7 +120,7 @@ class Recording:
             return None
         known = {field.name for field in fields(cls)}
         arguments = {key: item for key, item in value.items() if key in known}
-        for name in ("canary_devices", "allocator", "arguments", "activities"):
+        for name in ("canary_devices", "allocator", "allocated", "arguments", "activities"):
             listed = arguments.get(name)
             if listed is not None and not isinstance(listed, (list, tuple)):
                 return None
@@ -101,5 +133,5 @@ class Recording:
 
 _TEXTS = (
     *("no_gpu", "function", "module", "requires", "test", "date", "device", "driver"),
-    *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal"),
+    *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal", "no_allocator", "shared_gpu", "against"),
 )

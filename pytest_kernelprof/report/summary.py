@@ -18,8 +18,6 @@ from ..names import decode_kernel
 SCHEMA = "kernelprof/summary/1"
 """The name of what `summary` returns; ``schemas/summary-1.schema.json`` in this package describes it."""
 
-_SMALL_SHARED_MEMORY = 48 * 1024
-
 
 def summary(traces: Sequence[Trace]) -> dict[str, Any]:
     """Return the document for *traces*."""
@@ -127,6 +125,7 @@ def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
     first = kernels[0]
     chain = _launched_by(first)
     decoded = decode_kernel(first.name)
+    occupancy = first.occupancy
     return {
         "name": first.name,
         "count": len(kernels),
@@ -141,25 +140,11 @@ def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
         "library": decoded.library,
         "dtypes": list(decoded.dtypes) or None,
         "tensor_cores": decoded.tensor_cores,
-        # Until occupancy is computed, nothing is known of it.
-        "theoretical_occupancy": None,
-        "reported_occupancy": reported_occupancy(first),
+        "theoretical_occupancy": None if occupancy is None else occupancy.fraction,
+        "occupancy_limited_by": None if occupancy is None else list(occupancy.limited_by),
+        "reported_occupancy": first.reported_occupancy,
         "launched_by": None if chain is None else list(chain),
     }
-
-
-def reported_occupancy(kernel: Kernel) -> float | None:
-    """Return the profiler's own occupancy as a fraction.
-
-    It reports 0 for every kernel with more than 48 KiB of shared memory a block, whatever ran:
-    that is no measurement. For small grids 0 is a rounded figure and stays 0.
-    """
-    percent = kernel.reported_occupancy_percent
-    if percent is None:
-        return None
-    if percent == 0 and (kernel.shared_memory_bytes or 0) > _SMALL_SHARED_MEMORY:
-        return None
-    return percent / 100
 
 
 def _copies(totals: Step) -> list[dict[str, Any]]:

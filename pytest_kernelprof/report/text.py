@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
 from ..matrix import MatrixTime, matrix_time_of
-from ..model import CLASSES, Step, Trace
+from ..model import CLASSES, Allocated, Step, Trace
 from ..names import brief, demangled, shorten
-from ..units import counted, format_bytes, format_ns
+from ..units import counted, format_bytes, format_ns, format_share
 
 if TYPE_CHECKING:
     from ..checks import Change, GuessRow, Verdict
@@ -34,8 +35,12 @@ def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
     parts = [verdict.headline]
     if verdict.rows:
         parts.append(guess_table(verdict.rows))
-    if verdict.by_name and verdict.evidence:
-        parts.append(decoded_table(verdict.evidence, verbose=verbose))
+    if verdict.table:
+        parts.append(plain_table(*verdict.table))
+    if verdict.allocated:
+        parts.append(_allocated_table(verdict.allocated, verbose=verbose))
+    if verdict.evidence and verdict.view in _VIEWS:
+        parts.append(_VIEWS[verdict.view](verdict.evidence, verbose))
     else:
         by_class: dict[type, list[Event]] = {}
         for event in verdict.evidence:
@@ -43,6 +48,8 @@ def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
         parts += [event_table(events, verbose=verbose) for events in by_class.values()]
     if verdict.changes:
         parts.append(change_table(verdict.changes, verbose=verbose))
+    if verdict.remark:
+        parts.append(verdict.remark)
     return "\n\n".join(parts)
 
 
@@ -57,7 +64,7 @@ def event_table(events: Sequence[Event], *, verbose: bool = False) -> str:
     return _table(_HEADERS[type(first)], [_row(event) for event in ranked], verbose=verbose)
 
 
-def decoded_table(kernels: Sequence[Event], *, verbose: bool = False) -> str:
+def _decoded_table(kernels: Sequence[Event], verbose: bool) -> str:
     """Return kernels as a table with what their names say, slowest first."""
     rows = []
     for kernel in slowest_first(kernels):
@@ -69,6 +76,41 @@ def decoded_table(kernels: Sequence[Event], *, verbose: bool = False) -> str:
     return _table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, verbose=verbose)
 
 
+def _occupancy_table(kernels: Sequence[Event], verbose: bool) -> str:
+    """Return kernels as a table with their theoretical occupancy, the lowest first, and what limits it."""
+
+    def fraction(event: Event) -> float:
+        occupancy = event.occupancy if isinstance(event, Kernel) else None
+        return 2 if occupancy is None else occupancy.fraction
+
+    rows = [_occupancy_row(kernel) for kernel in sorted(kernels, key=fraction) if isinstance(kernel, Kernel)]
+    headers = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
+    return _table(headers, rows, verbose=verbose)
+
+
+def _occupancy_row(kernel: Kernel) -> list[str]:
+    occupancy, reported = kernel.occupancy, kernel.reported_occupancy
+    return [
+        shorten(brief(kernel.name), _DECODED_WIDTH),
+        _known(math.prod(kernel.block) if kernel.block else None),
+        _known(kernel.registers_per_thread),
+        _size(kernel.shared_memory_bytes),
+        "unknown" if occupancy is None else format_share(occupancy.fraction),
+        "unknown" if occupancy is None else ", ".join(occupancy.limited_by),
+        "none" if reported is None else format_share(reported),
+        _chain(kernel),
+    ]
+
+
+def _allocated_table(allocated: Sequence[Allocated], *, verbose: bool) -> str:
+    """Return who was given GPU memory, as a table."""
+    rows = [
+        [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _ops(one.chain)]
+        for one in sorted(allocated, key=lambda one: -one.size_bytes)
+    ]
+    return _table(("bytes", "blocks", "GPU", "allocated by"), rows, verbose=verbose)
+
+
 def guess_table(rows: Sequence[GuessRow]) -> str:
     """Return a guess beside what was seen, line by line."""
     cells = []
@@ -78,6 +120,10 @@ def guess_table(rows: Sequence[GuessRow]) -> str:
         guessed = "-" if row.limit is None else row.limit.words()
         cells.append([row.role, guessed, str(len(row.seen)), "wrong" if row.wrong else "", kernels])
     return plain_table(("role", "guess", "seen", "", "which"), cells)
+
+
+_VIEWS = {"names": _decoded_table, "occupancy": _occupancy_table}
+"""How evidence is shown where plain events do not say enough; see `Verdict`."""
 
 
 def _name(event: Event, width: int) -> str:
@@ -119,7 +165,11 @@ def _chain(event: Event) -> str:
             return "(launch not recorded)"
         if "GraphLaunch" in event.launch.name:
             return f"({event.launch.name})"
-    names = [shorten(op.name, 48) for op in event.chain]
+    return _ops([op.name for op in event.chain])
+
+
+def _ops(chain: Sequence[str]) -> str:
+    names = [shorten(name, 48) for name in chain]
     text = " > ".join(names) or "(no op)"
     while len(text) > _CHAIN_WIDTH and len(names) > 3:
         names = [names[0], "...", *names[3 if names[1] == "..." else 2 :]]

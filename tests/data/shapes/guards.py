@@ -269,3 +269,120 @@ def test_other_settings(profiled):
     profile = profiled(double, torch.ones(1024, device=profiled.device))
     assert len(profile.steps) == 5
     profile.assert_launch_count(1, api="cudaLaunchKernel")
+
+
+# Occupancy, time and memory
+
+SCORES = 2 * 4 * 256 * 256 * 2
+"""Bytes of one score matrix."""
+
+
+def test_occupancy(profiled):
+    profile = profiled(in_place, *inputs(profiled.device))
+    profile.assert_occupancy(role="softmax", at_least=0.5)
+
+
+def test_occupancy_fails(profiled):
+    profiled(in_place, *inputs(profiled.device)).assert_occupancy(at_least=0.5)
+
+
+def test_memory(profiled):
+    naive_step = profiled.configure(name="naive")(naive, *inputs(profiled.device))
+    in_place_step = profiled.configure(name="in place")(in_place, *inputs(profiled.device))
+    assert naive_step.peak_memory_bytes == in_place_step.peak_memory_bytes
+    assert naive_step.allocated_memory_bytes - in_place_step.allocated_memory_bytes == SCORES
+    in_place_step.assert_peak_memory(between=(2 * SCORES, 3 * SCORES))
+    in_place_step.assert_no_device_allocation()
+
+
+def test_peak_memory_fails(profiled):
+    profiled(naive, *inputs(profiled.device)).assert_peak_memory(at_most=SCORES)
+
+
+def test_allocated_memory_fails(profiled):
+    profiled(naive, *inputs(profiled.device)).assert_allocated_memory(at_most="3 MiB")
+
+
+def test_memory_of_a_region_is_not_measured(profiled):
+    profiled(train_step, torch.ones(64, 64, device=profiled.device)).region("train").assert_peak_memory(at_most=1)
+
+
+def train_step(x):
+    with torch.profiler.record_function("train"):
+        return x @ x
+
+
+KEPT = []
+
+
+def keep(x):
+    KEPT.append(torch.empty(64 << 20, device=x.device))
+
+
+def test_driver_allocation_fails(profiled):
+    profiled(keep, torch.ones(1, device=profiled.device)).assert_no_device_allocation()
+
+
+def matmul(x):
+    return x @ x
+
+
+def matmul_five_times(x):
+    for _ in range(5):
+        y = x @ x
+    return y
+
+
+def square(device):
+    return torch.ones(1024, 1024, device=device, dtype=torch.bfloat16)
+
+
+def test_gpu_time(profiled):
+    profile = profiled.configure(steps=12)(matmul, square(profiled.device))
+    profile.assert_gpu_time(at_most="1 s", at_least=1)
+    profile.assert_gpu_time(at_most="1 s", role="gemm")
+
+
+def test_gpu_time_fails(profiled):
+    profiled.configure(steps=12)(matmul, square(profiled.device)).assert_gpu_time(at_most=1)
+
+
+def test_gpu_time_of_one_step_is_too_noisy(profiled):
+    profiled.configure(steps=1)(matmul, square(profiled.device)).assert_gpu_time(at_most="1 s")
+
+
+def test_cpu_time_of_a_region(profiled):
+    profile = profiled.configure(steps=20)(train_step, square(profiled.device))
+    profile.assert_cpu_time(at_most="1 s", region="train")
+    assert profile.region("train").cpu_time_ns < profile.cpu_time_ns
+
+
+def test_cpu_time_fails(profiled):
+    profiled.configure(steps=20)(train_step, square(profiled.device)).assert_cpu_time(at_most="1 us", region="tr*")
+
+
+def test_faster(profiled):
+    once = profiled.configure(name="once")(matmul, square(profiled.device))
+    five = profiled.configure(name="five times")(matmul_five_times, square(profiled.device))
+    once.assert_faster_than(five, by=3)
+    once.assert_faster_than(five, by=3, role="gemm")
+    once.assert_faster_than(five, steps=30)
+
+
+def test_faster_fails(profiled):
+    once = profiled.configure(name="once")(matmul, square(profiled.device))
+    five = profiled.configure(name="five times")(matmul_five_times, square(profiled.device))
+    five.assert_faster_than(once)
+
+
+def test_nothing_is_faster_than_itself(profiled):
+    once = profiled(matmul, square(profiled.device))
+    once.assert_faster_than(once, by=1.05)
+
+
+def test_a_block_is_compared_with_nothing(profiled):
+    x = square(profiled.device)
+    once = profiled(matmul, x)
+    with profiled.block() as handle:
+        matmul(x)
+    once.assert_faster_than(handle.profile)
