@@ -921,7 +921,7 @@ class Profile:
             other: The slower one.
             by: How many times as fast it must be at least; 1 is any faster.
             on: ``gpu`` compares GPU time, ``cpu`` the time of the calls on the CPU.
-            steps: How often each is called; by default 20, or as often as either was profiled.
+            steps: How often each is called; by default 30, or as often as either was profiled.
             **selectors: As for `assert_gpu_time`; ``region=`` only where ``on="cpu"``.
 
         Raises:

@@ -19,9 +19,9 @@ from .model import Step
 from .spread import Spread, spread_of
 from .units import counted, format_ns
 
-FEWEST_ROUNDS = 10
+FEWEST_ROUNDS = 14
 """With fewer pairs of calls, chance alone too often lets one side win all of them."""
-ROUNDS = 20
+ROUNDS = 30
 """How often each side is called, unless the user says so."""
 _MORE = "steps= takes more"
 

@@ -1,0 +1,567 @@
+"""Time: medians, their intervals, and verdicts that noise cannot turn green."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from builders import annotation, call, launch, op, step, write
+
+from pytest_kernelprof import MisuseError, NotMeasured, Profile, TooNoisy, load_trace
+from pytest_kernelprof.checks import Outcome
+from pytest_kernelprof.load.own import side_of
+from pytest_kernelprof.spread import spread_of
+from pytest_kernelprof.time_checks import ROUNDS, Side, Times, faster_than
+
+
+def made(tmp_path, durations, *, cpu=None, name="kernel", note=(), **options):
+    """Return a profile whose steps run one kernel of each duration, in us; *cpu* are the lengths of a region."""
+    rows = []
+    for number, duration in enumerate(durations):
+        at = 10_000 * number
+        rows.append(step(number, at, 9_000))
+        rows.append(op("aten::thing", at + 10, 8))
+        if cpu:
+            rows.append(annotation("part", at + 100, cpu[number]))
+        if duration is not None:
+            rows.append(launch(at + 11, number + 1, name=name, dur=duration))
+    metadata = {"pytest_kernelprof": {"steps": len(durations), **dict(note)}} if note else {}
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
+    return Profile(load_trace(write(path, *rows, **metadata)), **options)
+
+
+# Intervals
+
+
+def test_the_interval_holds_the_true_median():
+    draw = random.Random(1)
+    for number in (10, 14, 20, 50):
+        missed = 0
+        for _ in range(4000):
+            spread = spread_of([draw.lognormvariate(0, 1) for _ in range(number)])
+            missed += not spread.low <= 1 <= spread.high
+        assert missed <= (4000 * 0.006 if number == 10 else 2), number
+
+
+def test_few_values_have_a_wide_interval():
+    spread = spread_of([10, 12, 11])
+    assert (spread.median, spread.low, spread.high, spread.least, spread.most, spread.number) == (11, 8, 14, 10, 12, 3)
+    assert spread_of([10, 10]).low == 10
+    assert spread_of([7]) is None
+    assert spread_of([]) is None
+
+
+def test_many_values_leave_out_the_outliers():
+    spread = spread_of([*range(100, 120), 10_000])
+    assert spread.high < 120
+    assert spread_of(range(5000)).number == 5000
+
+
+# GPU time
+
+
+def test_a_time_within_the_limit_passes(tmp_path):
+    profile = made(tmp_path, [100, 101, 102])
+
+    profile.assert_gpu_time(at_most="110 us")
+    profile.assert_gpu_time(at_most=110_000, at_least="90 us")
+    profile.assert_gpu_time(between=("90 us", "0.11 ms"))
+    profile.assert_gpu_time(at_most="110 us", named="kern*")
+
+
+def test_a_time_beyond_the_limit_fails_with_its_kernels(tmp_path):
+    with pytest.raises(AssertionError) as error:
+        made(tmp_path, [100, 101, 102]).assert_gpu_time(at_most="90 us")
+    assert str(error.value).splitlines() == [
+        "GPU time 101.0 us a step (100.0 us to 102.0 us in 3 steps), expected at most 90.0 us",
+        "",
+        "kernel    time      stream    launched by",
+        "kernel    100.0 us  7         aten::thing",
+    ]
+    with pytest.raises(AssertionError, match="expected at least 200.0 us"):
+        made(tmp_path, [100, 101, 102]).assert_gpu_time(at_least="200 us")
+
+
+@pytest.mark.parametrize(
+    "limit", [{"at_most": "101500 ns"}, {"at_least": "101500 ns"}, {"between": ("1 us", "103 us")}]
+)
+def test_a_limit_within_the_spread_is_too_noisy(tmp_path, limit):
+    with pytest.raises(TooNoisy, match=r"too noisy to judge: GPU time 101.0 us a step .*; steps= takes more"):
+        made(tmp_path, [100, 101, 102]).assert_gpu_time(**limit)
+
+
+def test_too_noisy_is_not_measured_and_no_assertion_error():
+    assert issubclass(TooNoisy, NotMeasured)
+    assert not issubclass(TooNoisy, AssertionError)
+
+
+def test_one_step_shows_no_spread(tmp_path):
+    with pytest.raises(TooNoisy, match="a single step shows no spread; GPU time 100.0 us a step"):
+        made(tmp_path, [100]).assert_gpu_time(at_most="1 s")
+
+
+def test_a_shared_gpu_is_too_noisy_whatever_the_times(tmp_path):
+    why = "another process (pid 7) uses GPU 0 too"
+    profile = made(tmp_path, [100] * 20, note={"shared_gpu": why, "canary_devices": []})
+    for limit in ({"at_most": "1 s"}, {"at_most": "1 us"}, {"at_least": "1 us"}):
+        with pytest.raises(TooNoisy, match=r"another process \(pid 7\) uses GPU 0 too; GPU time 100.0 us a step"):
+            profile.assert_gpu_time(**limit)
+    profile.assert_kernel_count(1)
+
+
+def test_nothing_on_the_gpu_is_a_failure(tmp_path):
+    with pytest.raises(AssertionError, match="no GPU time a step: no GPU event found, expected at most 1.0 s"):
+        made(tmp_path, [100, 101]).assert_gpu_time(at_most="1 s", named="absent")
+
+
+def test_lost_kernels_are_not_measured_unless_what_was_seen_breaks_the_limit(tmp_path):
+    rows = []
+    for number in range(3):
+        at = 1000 * number
+        rows += [step(number, at, 900), launch(at + 10, 10 * number + 1, dur=100)]
+        rows.append(call("cudaLaunchKernel", at + 200, 10 * number + 2))
+    profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
+
+    with pytest.raises(NotMeasured, match="GPU time not measured: "):
+        profile.assert_gpu_time(at_most="1 s")
+    with pytest.raises(NotMeasured, match="GPU time not measured: "):
+        profile.assert_gpu_time(at_least="1 us")
+    with pytest.raises(AssertionError, match="GPU time 100.0 us a step .* at least, expected at most 90.0 us"):
+        profile.assert_gpu_time(at_most="90 us")
+
+
+def test_a_kernel_without_duration_is_not_measured(tmp_path):
+    rows = []
+    for number in range(3):
+        rows += [step(number, 1000 * number, 900), launch(1000 * number + 10, number + 1, dur=None)]
+    with pytest.raises(NotMeasured, match="has no duration in the trace"):
+        Profile(load_trace(write(tmp_path / "t.json", *rows))).assert_gpu_time(at_most="1 s")
+
+
+def test_steps_that_disagree_fail_before_they_are_timed(tmp_path):
+    rows = []
+    for number, name in enumerate(("a", "b", "a")):
+        rows += [step(number, 1000 * number, 900), launch(1000 * number + 10, number + 1, name=name, dur=100)]
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+
+    with pytest.raises(AssertionError, match="steps disagree"):
+        Profile(trace).assert_gpu_time(at_most="1 s")
+    Profile(trace, steps_may_differ=True).assert_gpu_time(at_most="1 s")
+
+
+@pytest.mark.parametrize("wrong", ["100", "1 min", 1.5, -1, True, "-1 us", ""])
+def test_what_is_no_time_is_refused(tmp_path, wrong):
+    with pytest.raises(MisuseError, match="is no time; accepted: a whole number of nanoseconds, or text such as"):
+        made(tmp_path, [100, 100]).assert_gpu_time(at_most=wrong)
+    with pytest.raises(MisuseError, match=r"needs a limit; accepted: at_most=, at_least= or between"):
+        made(tmp_path, [100, 100]).assert_gpu_time()
+
+
+# CPU time
+
+
+def test_the_time_of_a_region(tmp_path):
+    profile = made(tmp_path, [1, 1, 1], cpu=[100, 102, 104])
+
+    assert profile.cpu_time_ns == 9_000_000
+    assert profile.region("part").cpu_time_ns == 102_000
+    assert profile.region("part").cpu_time_spread_ns == (100_000, 104_000)
+    profile.assert_cpu_time(at_most="10 ms")
+    profile.assert_cpu_time(at_most="200 us", region="part")
+    profile.region("part").assert_cpu_time(at_most="200 us")
+    with pytest.raises(
+        AssertionError, match=r"CPU time 102.0 us a step .*, expected at most 10.0 us \(region 'pa\*'\)"
+    ):
+        profile.assert_cpu_time(at_most="10 us", region="pa*")
+    with pytest.raises(TooNoisy):
+        profile.assert_cpu_time(at_most="103 us", region="part")
+    with pytest.raises(LookupError, match="'parts' does not occur"):
+        profile.assert_cpu_time(at_most="1 s", region="parts")
+
+
+def test_nested_ranges_of_one_name_count_once(tmp_path):
+    rows = []
+    for number in range(2):
+        at = 1000 * number
+        rows += [step(number, at, 900), annotation("part", at + 10, 100), annotation("part", at + 20, 30)]
+        rows += [annotation("part", at + 200, 50), annotation("part", at + 220, 50, tid=200)]
+    profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
+
+    assert profile.region("part").cpu_time_ns == 200_000  # 100 and 50 on one thread, 50 on the other.
+
+
+def test_a_region_that_a_step_lacks_or_that_never_ended_is_not_measured(tmp_path):
+    rows = [
+        step(0, 0, 900),
+        annotation("part", 10, 100),
+        annotation("open", 20, None),
+        step(1, 1000, 900),
+        op("aten::mul", 1010, 5),
+    ]
+    profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
+
+    with pytest.raises(NotMeasured, match="CPU time not measured: .* the region asked for"):
+        profile.assert_cpu_time(at_most="1 s", region="part")
+    with pytest.raises(NotMeasured, match="does not tell when open ended"):
+        profile.assert_cpu_time(at_most="1 s", region="open")
+
+
+def test_a_file_without_steps_has_no_cpu_time(tmp_path):
+    with pytest.raises(NotMeasured, match="marks neither steps nor"):
+        Profile(load_trace(write(tmp_path / "t.json", launch(1, 1)))).assert_cpu_time(at_most="1 s")
+
+
+# Two functions
+
+
+def side(name, values, **known):
+    return Side(name, Times("GPU time", tuple(values), **known))
+
+
+def outcome(fast, slow, by):
+    return faster_than(side("fast", fast), side("slow", slow), by).outcome
+
+
+def noisy(draw, number, time, noise):
+    return [time * draw.lognormvariate(0, noise) for _ in range(number)]
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.03, 0.1, 0.5, 1.5])
+def test_nothing_is_faster_than_itself(noise):
+    draw = random.Random(noise)
+    for _ in range(2000):
+        found = outcome(noisy(draw, ROUNDS, 1000, noise), noisy(draw, ROUNDS, 1000, noise), 1.05)
+        assert found is not Outcome.PASS
+    assert noise > 0.02 or found is Outcome.FAIL
+
+
+def test_chance_alone_seldom_makes_anything_faster_than_itself():
+    draw = random.Random(3)
+    passed = sum(
+        outcome(noisy(draw, number, 1000, 0.1), noisy(draw, number, 1000, 0.1), 1) is Outcome.PASS
+        for number in (14, ROUNDS)
+        for _ in range(4000)
+    )
+    assert passed <= 2
+
+
+def test_what_is_almost_three_times_as_fast_is_twice_as_fast():
+    draw = random.Random(4)
+    for noise in (0.01, 0.05, 0.1):
+        for _ in range(500):
+            assert outcome(noisy(draw, ROUNDS, 1000, noise), noisy(draw, ROUNDS, 2800, noise), 2) is Outcome.PASS
+            assert outcome(noisy(draw, ROUNDS, 2800, noise), noisy(draw, ROUNDS, 1000, noise), 1) is Outcome.FAIL
+
+
+def test_what_drifts_meets_both_alike():
+    draw = random.Random(5)
+    drift = [1 + 0.1 * number for number in range(20)]
+    fast = [100 * factor * draw.uniform(0.99, 1.01) for factor in drift]
+    slow = [130 * factor * draw.uniform(0.99, 1.01) for factor in drift]
+    assert outcome(fast, slow, 1.2) is Outcome.PASS
+    assert outcome(fast, slow, 1.4) is Outcome.FAIL
+
+
+def test_single_outliers_decide_nothing():
+    fast, slow = [100] * ROUNDS, [130] * ROUNDS
+    fast[0] = fast[7] = 5000
+    assert outcome(fast, slow, 1.2) is Outcome.PASS
+    assert outcome(slow, fast, 1) is Outcome.FAIL
+
+
+def test_equal_times_are_not_faster():
+    assert outcome([100] * 20, [100] * 20, 1) is Outcome.TOO_NOISY
+    assert outcome([100] * 20, [100] * 20, 0.9) is Outcome.PASS
+    assert outcome([100] * 20, [100] * 20, 1.05) is Outcome.FAIL
+
+
+def test_what_was_not_measured_is_not_compared():
+    times = [100] * 20
+    untold = faster_than(side("a", times), side("b", times, untold="kernels are missing"), 1)
+    assert (untold.outcome, untold.headline) == (
+        Outcome.NOT_MEASURED,
+        "GPU time not measured: kernels are missing; expected to be faster",
+    )
+    idle = faster_than(side("a", [0] * 20), side("b", times), 2)
+    assert "a took none in a step; expected at least 2 times as fast" in idle.headline
+    assert idle.outcome is Outcome.NOT_MEASURED
+    shared = faster_than(side("a", times), side("b", [500] * 20, shared="2 xdist workers may share the GPU"), 2)
+    assert shared.outcome is Outcome.TOO_NOISY
+    assert shared.headline.startswith("too noisy to judge: 2 xdist workers may share the GPU; 5.00 times as fast")
+
+
+class Twice:
+    """What can be called again, made of profiles."""
+
+    def __init__(self, name, again):
+        self.name = name
+        self.again = again
+        self.rounds = []
+
+    def alternate(self, other, rounds):
+        self.rounds.append(rounds)
+        return self.again, other.again
+
+    def allocated(self):
+        return ()
+
+
+def pair(tmp_path, fast, slow, *, again_name="kernel", **options):
+    profiles = []
+    for name, time in (("fast", fast), ("slow", slow)):
+        twice = Twice(name, None)
+        twice.again = made(tmp_path, [time + 0.01 * n for n in range(30)], cpu=[time] * 30, name=again_name)
+        twice.again._repeatable = twice
+        cpu = [time] * 3
+        profiles.append(made(tmp_path, [time] * 3, cpu=cpu, repeatable=twice, **options))
+    return profiles
+
+
+def test_the_faster_one_passes_and_the_slower_one_fails_with_both_medians(tmp_path):
+    fast, slow = pair(tmp_path, 100, 250)
+
+    fast.assert_faster_than(slow)
+    fast.assert_faster_than(slow, by=2)
+    fast.assert_faster_than(slow, by=2, named="kernel")
+    fast.assert_faster_than(slow, by=2, on="cpu", region="part")
+    fast.region("part").assert_faster_than(slow.region("part"), by=2, on="cpu")
+    with pytest.raises(AssertionError) as error:
+        slow.assert_faster_than(fast, by=1.5)
+    assert str(error.value).splitlines() == [
+        "0.40 times as fast (0.40 to 0.40) as fast, GPU time, expected at least 1.5 times as fast",
+        "",
+        "      median GPU time    smallest    largest    calls",
+        "slow  250.1 us           250.0 us    250.3 us   30",
+        "fast  100.1 us           100.0 us    100.3 us   30",
+    ]
+    assert fast._repeatable.rounds == [30] * 5
+
+
+def test_more_steps_are_asked_for(tmp_path):
+    fast, slow = pair(tmp_path, 100, 250)
+    fast.assert_faster_than(slow, steps=40)
+    long = made(tmp_path, [100] * 35, repeatable=fast._repeatable)
+    long.assert_faster_than(slow)
+    assert fast._repeatable.rounds == [40, 35]
+
+
+def test_a_function_that_does_something_else_later_is_not_compared(tmp_path):
+    fast, slow = pair(tmp_path, 100, 250, again_name="other kernel")
+    with pytest.raises(NotMeasured, match="called again, fast did something else: other kernel, which its profile has"):
+        fast.assert_faster_than(slow)
+    fast, slow = pair(tmp_path, 100, 250, again_name="other kernel", steps_may_differ=True)
+    fast.assert_faster_than(slow)
+
+
+def test_what_cannot_be_called_again_is_not_compared(tmp_path):
+    one, other = made(tmp_path, [100] * 3), made(tmp_path, [300] * 3)
+    for by, told in ((1, "expected to be faster"), (2, "expected at least 2 times as fast")):
+        with pytest.raises(NotMeasured, match=f"blocks and recorded traces cannot be called alternately; {told}"):
+            one.assert_faster_than(other, by=by)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": 0}, "by=0.* is no factor; accepted: a number above 0"),
+        ({"by": "2"}, "is no factor"),
+        ({"by": float("nan")}, "is no factor"),
+        ({"by": float("inf")}, "is no factor"),
+        ({"by": True}, "is no factor"),
+        ({"steps": 13}, "steps=13.* is not enough; accepted: a whole number of at least 14"),
+        ({"steps": 20.0}, "is not enough"),
+        ({"on": "tpu"}, "on='tpu'.* is no clock; accepted: 'gpu' or 'cpu'"),
+        ({"on": "cpu", "role": "gemm"}, "takes no selector but region="),
+        ({"nmed": "x"}, "nmed= is no selector; did you mean named="),
+    ],
+)
+def test_wrong_comparisons_are_refused(tmp_path, arguments, message):
+    fast, slow = pair(tmp_path, 100, 250)
+    with pytest.raises(MisuseError, match=message):
+        fast.assert_faster_than(slow, **arguments)
+    with pytest.raises(MisuseError, match="is no profile"):
+        fast.assert_faster_than(3)
+
+
+def test_checks_collect_what_is_too_noisy(tmp_path):
+    profile = made(tmp_path, [100, 101, 102])
+    with pytest.raises(TooNoisy, match="2 of 2 checks did not pass"), profile.checks():
+        profile.assert_gpu_time(at_most="101 us")
+        profile.assert_gpu_time(at_least="101 us")
+    with pytest.raises(AssertionError, match="2 of 2 checks did not pass"), profile.checks():
+        profile.assert_gpu_time(at_most="101 us")
+        profile.assert_kernel_count(2)
+
+
+def test_neither_side_always_comes_first():
+    assert [side_of(number) for number in range(10)] == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
+
+
+# Live, on the CPU, and replayed
+
+GUARDS = """
+    import pytest, torch
+
+    pytestmark = pytest.mark.kernelprof(device="cpu")
+    ORDER = []
+
+    def once(x):
+        ORDER.append("once")
+        with torch.profiler.record_function("part"):
+            return x @ x
+
+    def often(x):
+        ORDER.append("often")
+        with torch.profiler.record_function("part"):
+            for _ in range(30):
+                y = x @ x
+        return y
+
+    def ones(device):
+        return torch.ones(64, 64, device=device)
+
+    def test_faster(profiled):
+        fast = profiled.configure(name="fast")(once, ones(profiled.device))
+        slow = profiled.configure(name="slow", warmup=1)(often, ones(profiled.device))
+        fast.assert_faster_than(slow, by=2, on="cpu")
+        calls = ORDER[6 + 4:]
+        if calls:
+            assert calls[:4] == ["once"] * 3 + ["often"]
+            assert calls[4:12] == ["once", "often", "often", "once"] * 2
+            assert len(calls) == 4 + 60
+        fast.assert_faster_than(slow, by=2, on="cpu", region="part")
+        assert len(ORDER[6 + 4:]) == len(calls)
+
+    def test_slower(profiled):
+        fast = profiled.configure(name="fast")(once, ones(profiled.device))
+        slow = profiled.configure(name="slow")(often, ones(profiled.device))
+        slow.assert_faster_than(fast, on="cpu")
+
+    def test_on_the_gpu(profiled):
+        fast = profiled.configure(name="fast")(once, ones(profiled.device))
+        slow = profiled.configure(name="slow")(often, ones(profiled.device))
+        fast.assert_faster_than(slow)
+"""
+
+
+@pytest.fixture
+def recorded(pytester, needs_torch):
+    pytester.makepyfile(test_it=GUARDS)
+    result = pytester.runpytest_inprocess("--kernelprof-record", "-rA")
+    result.assert_outcomes(passed=1, failed=2)
+    return result
+
+
+def test_two_functions_are_called_alternately_and_once_for_all_assertions(recorded):
+    recorded.stdout.fnmatch_lines(
+        [
+            "*AssertionError: 0.?? times as fast (*) as once, CPU time, expected to be faster*",
+            "*NotMeasured: GPU time not measured: no GPU context; use device=; expected to be faster*",
+        ]
+    )
+    # A comparison is no profile of its own: no row, and nothing that --kernelprof-require counts.
+    rows = [line for line in recorded.outlines if line.startswith("test_it.py::") and "not measured" in line]
+    assert len(rows) == 6
+    assert "kernelprof: 9 of 9 profiles recorded" in recorded.outlines
+
+
+def test_comparisons_replay(recorded, pytester):
+    result = pytester.runpytest_inprocess("--kernelprof-replay=always")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*as fast (*) as once, CPU time, expected to be faster*", "*replayed: recorded on *"])
+
+
+def test_comparisons_of_other_functions_or_more_calls_do_not_replay(recorded, pytester):
+    changed = GUARDS.replace("slow.assert_faster_than(fast, on", "slow.assert_faster_than(fast, steps=50, on")
+    pytester.makepyfile(test_it=changed)
+    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-k", "slower")
+    result.stdout.fnmatch_lines(["*ReplayError: no recording to replay*"])
+
+
+def test_comparisons_count_for_nothing(pytester, needs_torch):
+    pytester.makepyfile(test_it=GUARDS)
+    result = pytester.runpytest_inprocess("--kernelprof", "--kernelprof-require=3", "-k", "test_faster")
+    result.stdout.fnmatch_lines(["kernelprof: 2 profiles measured, --kernelprof-require=3"])
+
+
+def test_modes_hold_again_when_a_function_is_called_again(pytester, needs_torch):
+    pytester.makepyfile(
+        """
+        import pytest, torch
+
+        SEEN = []
+
+        def look(x):
+            SEEN.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"),
+                         torch.backends.cuda.math_sdp_enabled(), torch.are_deterministic_algorithms_enabled(),
+                         torch.get_float32_matmul_precision(), torch.get_default_dtype()))
+            return x @ x
+
+        @pytest.mark.kernelprof(device="cpu")
+        def test_modes(profiled):
+            x = torch.ones(8, 8)
+            with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+                one = profiled.configure(name="one")(look, x)
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cuda.enable_math_sdp(False)
+            torch.set_float32_matmul_precision("high")
+            torch.set_default_dtype(torch.float64)
+            with torch.no_grad():
+                other = profiled.configure(name="other")(look, x)
+            torch.use_deterministic_algorithms(False)
+            torch.backends.cuda.enable_math_sdp(True)
+            torch.set_float32_matmul_precision("highest")
+            torch.set_default_dtype(torch.float32)
+            first, second = set(SEEN[:6]), set(SEEN[6:])
+            assert len(first) == len(second) == 1 and first != second
+            del SEEN[:]
+
+            with pytest.raises((AssertionError, Exception)):
+                one.assert_faster_than(other, on="cpu", by=1000)
+
+            assert set(SEEN[:3]) == first and set(SEEN[3:6]) == second
+            assert set(SEEN[6:]) == first | second and len(SEEN) == 66
+            assert SEEN[6] in first and SEEN[7] in second
+            look(x)
+            assert SEEN[-1] == (True, False, False, True, False, "highest", torch.float32)
+        """
+    )
+    pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=1)
+
+
+def test_the_function_is_let_go_of_when_its_test_ends(pytester, needs_torch):
+    pytester.makepyfile(
+        """
+        import gc, weakref, pytest, torch
+
+        KEPT = []
+
+        class Big:
+            def __call__(self, x):
+                return x + 1
+
+        @pytest.mark.kernelprof(device="cpu")
+        def test_one(profiled):
+            big = Big()
+            profile = profiled(big, torch.ones(2))
+            KEPT.append((profile, weakref.ref(big)))
+
+        @pytest.mark.kernelprof(device="cpu")
+        def test_two(profiled):
+            profile, big = KEPT[0]
+            gc.collect()
+            assert big() is None
+            with pytest.raises(Exception, match="let go of when its test ended"):
+                profile.assert_faster_than(profile, on="cpu")
+        """
+    )
+    pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=2)
+
+
+def test_json_of_a_recording_says_what_alternated(recorded, pytester):
+    import gzip
+
+    (path,) = (pytester.path / "__kernelprof__/traces").glob("*slower*slow_against_fast*")
+    note = json.loads(gzip.decompress(path.read_bytes()))["pytest_kernelprof"]
+    assert (note["function"], note["against"], note["steps"]) == ("often", "once", 60)
