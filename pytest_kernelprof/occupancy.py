@@ -110,11 +110,10 @@ def theoretical_occupancy(
         compute_capability: ``"9.0"``, ``(9, 0)`` or ``9.0``; 7.0 to 12.1.
 
     Returns:
-        A fraction, 0 to 1.
+        A fraction, 0 to 1; 0 if not even one block fits, so that the launch would fail.
 
     Raises:
-        MisuseError: A number is out of range, the compute capability is not known, or not even one
-            block fits.
+        MisuseError: A number is out of range, or the compute capability is not known.
     """
     capability = _capability(compute_capability)
     processor = MULTIPROCESSORS.get(capability)
@@ -122,29 +121,22 @@ def theoretical_occupancy(
         raise MisuseError(
             f"compute_capability={compute_capability!r} is not known; accepted: {', '.join(MULTIPROCESSORS)}"
         )
-    shape = (threads_per_block, registers_per_thread, shared_memory_bytes)
-    for name, value, least, most in zip(
-        ("threads_per_block", "registers_per_thread", "shared_memory_bytes"),
-        shape,
-        (1, 0, 0),
-        (_MOST_THREADS, _MOST_REGISTERS, processor.shared_memory_bytes - processor.reserved_bytes),
-        strict=True,
-    ):
-        if not _is_whole(value) or not least <= value <= most:
-            raise MisuseError(f"{name}={value!r} is not possible; accepted: {least} to {most} on {capability}")
-    found = occupancy(*shape, processor)
-    if found is None:
-        block = f"{threads_per_block} threads with {registers_per_thread} registers each"
-        raise MisuseError(f"a block of {block} does not fit on {capability}")
-    return found.fraction
+    _check("threads_per_block", threads_per_block, 1, _MOST_THREADS)
+    _check("registers_per_thread", registers_per_thread, 0, _MOST_REGISTERS)
+    _check("shared_memory_bytes", shared_memory_bytes, 0, None)
+    found = occupancy(threads_per_block, registers_per_thread, shared_memory_bytes, processor)
+    return found.fraction if found else 0.0
 
 
-def _is_whole(value: Any) -> bool:
+def _check(name: str, value: Any, least: int, most: int | None) -> None:
+    """Raise unless a value is a whole number from *least* to *most*."""
     try:
-        operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        return False
-    return not isinstance(value, bool)
+        number = -1
+    if isinstance(value, bool) or number < least or (most is not None and number > most):
+        accepted = f"at least {least}" if most is None else f"{least} to {most}"
+        raise MisuseError(f"{name}={value!r} is not possible; accepted: a whole number, {accepted}")
 
 
 def _capability(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Mapping
 from typing import SupportsIndex
 
 from .errors import MisuseError
@@ -27,8 +28,12 @@ def format_ns(duration_ns: int | float) -> str:
     return f"{duration_ns:g} ns"
 
 
-def _whole_number(value: object) -> int | None:
-    """Return a whole number of at least 0; ``None`` for what is none, text included."""
+def _amount(value: object, factors: Mapping[str, int]) -> int | None:
+    """Return a whole number of at least 0, or text of a number and a unit; ``None`` for anything else."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", value)
+        factor = factors.get(match[2]) or factors.get(match[2].lower()) if match else None
+        return round(float(match[1]) * factor) if match and factor else None
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -46,15 +51,12 @@ def parse_ns(value: SupportsIndex | str, where: str) -> int:
     Raises:
         MisuseError: *value* is neither a whole number nor a number with a unit of time.
     """
-    number = _whole_number(value)
-    if number is not None:
-        return number
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", str(value))
-    if isinstance(value, str) and match:
-        return round(float(match[1]) * dict(_TIME_UNITS)[match[2]])
-    raise MisuseError(
-        f"{where} is no time; accepted: a whole number of nanoseconds, or text such as '1.5 ms' or '80 us'"
-    )
+    number = _amount(value, dict(_TIME_UNITS))
+    if number is None:
+        raise MisuseError(
+            f"{where} is no time; accepted: a whole number of nanoseconds, or text such as '1.5 ms' or '80 us'"
+        )
+    return number
 
 
 def format_share(share: float) -> str:
@@ -80,13 +82,10 @@ def parse_bytes(value: SupportsIndex | str, where: str) -> int:
     Raises:
         MisuseError: *value* is neither a whole number nor a number with a unit of bytes.
     """
-    number = _whole_number(value)
-    if number is not None:
-        return number
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B)\s*", str(value), re.IGNORECASE)
-    if isinstance(value, str) and match and match[2].lower() in _BYTE_FACTORS:
-        return round(float(match[1]) * _BYTE_FACTORS[match[2].lower()])
-    raise MisuseError(f"{where} is no number of bytes; accepted: an int, or text such as '256 MiB'")
+    number = _amount(value, _BYTE_FACTORS)
+    if number is None:
+        raise MisuseError(f"{where} is no number of bytes; accepted: an int, or text such as '256 MiB'")
+    return number
 
 
 _PLURALS = {

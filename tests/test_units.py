@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kernelprof import MisuseError
-from pytest_kernelprof.units import counted, format_bytes, format_ns, parse_bytes
+from pytest_kernelprof.units import counted, format_bytes, format_ns, format_share, parse_bytes, parse_ns
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,27 @@ def test_sizes_are_parsed(value, expected):
 def test_what_is_no_size_is_refused(value):
     with pytest.raises(MisuseError, match="at_most=.* is no number of bytes; accepted"):
         parse_bytes(value, f"at_most={value!r}")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(7, 7), ("250 ns", 250), ("80us", 80_000), ("1.5 ms", 1_500_000), (" 2 s ", 2_000_000_000), ("0 s", 0)],
+)
+def test_times_are_parsed(value, expected):
+    assert parse_ns(value, f"at_most={value!r}") == expected
+
+
+@pytest.mark.parametrize("value", ["80", "80 min", "us", "", 1.5, None, True, -1, "-1 us", "1e3 us"])
+def test_what_is_no_time_is_refused(value):
+    with pytest.raises(MisuseError, match="at_most=.* is no time; accepted"):
+        parse_ns(value, f"at_most={value!r}")
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0%"), (0.125, "12.5%"), (2 / 3, "66.67%"), (1, "100%"), (0.1, "10%"), (0.1875, "18.75%")]
+)
+def test_shares(share, text):
+    assert format_share(share) == text
 
 
 def test_plurals():

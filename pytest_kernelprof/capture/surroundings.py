@@ -6,8 +6,9 @@ sdpa_kernel(MATH):`` has ended, the same call picks another backend.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 Surroundings = dict[str, Any]
@@ -21,30 +22,37 @@ class _Switch(NamedTuple):
 
 def surroundings_of(torch: Any) -> Surroundings:
     """Return what holds now."""
-    found = {}
-    for name, switch in _switches(torch).items():
-        try:
-            found[name] = switch.get()
-        except (AttributeError, RuntimeError, TypeError):  # noqa: PERF203 - this torch lacks it, or does not tell
-            continue
-    return found
+    values = {name: _value(switch) for name, switch in _switches(torch).items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _value(switch: _Switch) -> Any:
+    """Return what a switch is at; ``None`` if this torch lacks it, or does not tell."""
+    with warnings.catch_warnings(), suppress(AttributeError, RuntimeError, TypeError):
+        warnings.simplefilter("ignore")  # Of switches that are about to change their names.
+        return switch.get()
+    return None
 
 
 @contextmanager
 def under(torch: Any, wanted: Surroundings) -> Iterator[None]:
     """Let what held earlier hold again; nothing is touched that is as it was."""
-    switches, now = _switches(torch), surroundings_of(torch)
+    switches = _switches(torch)
     with ExitStack() as stack:
         for name, value in wanted.items():
-            if name == "inference" and now.get(name) != value:
+            # Read one by one: inference mode turns gradients off and on as well.
+            now = _value(switches[name])
+            if now in (None, value):
+                continue
+            if name == "inference":
                 stack.enter_context(torch.inference_mode(value))
-            elif name in now and now[name] != value:
-                switches[name].set(value)
-                stack.callback(switches[name].set, now[name])
-                if name.startswith("autocast"):
-                    # What was cast for other settings must not be found again.
-                    torch.clear_autocast_cache()
-                    stack.callback(torch.clear_autocast_cache)
+                continue
+            switches[name].set(value)
+            stack.callback(switches[name].set, now)
+            if name.startswith("autocast"):
+                # What was cast for other settings must not be found again.
+                torch.clear_autocast_cache()
+                stack.callback(torch.clear_autocast_cache)
         yield
 
 
