@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .count import Count
     from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TooNoisy, TraceError
     from .events import Call, Kernel, Memcpy, Memset, Op
     from .eventset import EventSet
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .model import Step, Trace
     from .names import KernelName, decode_kernel
     from .occupancy import Occupancy, theoretical_occupancy
-    from .profile import Count, Profile
+    from .profile import Profile
     from .profiled import Profiled
 
 __all__ = [
@@ -58,7 +59,8 @@ _HOMES = {
     **dict.fromkeys(("Step", "Trace"), "model"),
     **dict.fromkeys(("KernelName", "decode_kernel"), "names"),
     **dict.fromkeys(("Occupancy", "theoretical_occupancy"), "occupancy"),
-    **dict.fromkeys(("Count", "Profile"), "profile"),
+    "Count": "count",
+    "Profile": "profile",
     "Profiled": "profiled",
     "load_trace": "load",
 }

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .errors import MisuseError
 from .events import Event, Kernel, Memcpy, Memset
 from .eventset import EventSet, Selection
-from .limits import Limit
+from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .model import Allocated
 from .names import decode_kernel, glob, matches
@@ -91,7 +91,7 @@ class Verdict:
     """The result of a check.
 
     Attributes:
-        outcome: Pass, fail or not measured.
+        outcome: What it came to.
         headline: One line: found, expected, and how it was chosen.
         evidence: The events behind it.
         changes: Where steps disagree: what came and went.
@@ -188,6 +188,10 @@ class Reading:
         """Return how the events were chosen, in brackets, or nothing."""
         return f" ({self.words})" if self.words else ""
 
+    def where(self, place: int) -> str:
+        """Return of which step a number is: of any, unless the steps may differ."""
+        return f"in {self.steps[place]}" if self.may_differ and len(self.steps) > 1 else "a step"
+
 
 def _events(events: EventSet[Any]) -> tuple[int, bool]:
     return len(events.seen), events.why_not_measured is None
@@ -227,10 +231,7 @@ def _measure(
             )
     if not all(allowed.holds(low, exact=exact) for low, exact in measured):
         return not_measured(reading, expected)
-    if len(reading.steps) > 1 and not reading.may_differ and any(events.why_not_measured for events in reading.whole):
-        # The limit holds for certain, but that the steps agree does not.
-        return not_measured(reading, expected)
-    return agreement(reading)
+    return agreement(reading)  # The limit holds for certain; that the steps agree may not.
 
 
 def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str], position: int) -> str:
@@ -247,8 +248,12 @@ def not_measured(reading: Reading, expected: str) -> Verdict:
 
 
 def agreement(reading: Reading) -> Verdict:
-    """Return a pass, or the failure that steps disagree in the class that was read."""
-    changes = () if reading.may_differ else disagreement(reading)
+    """Return a pass, the failure that steps disagree in the class that was read, or that nobody knows."""
+    if reading.may_differ or len(reading.steps) == 1:
+        return PASSED
+    if any(events.why_not_measured for events in reading.whole):
+        return not_measured(reading, "expected all steps alike")
+    changes = disagreement(reading)
     if not changes:
         return PASSED
     numbers = [len(events.seen) for events in reading.whole]
@@ -334,7 +339,7 @@ def no_memset(reading: Reading, *, ignore_library: bool) -> Verdict:
         raise MisuseError(f"ignore_library={ignore_library!r} is no truth value; accepted: True or False")
     if ignore_library:
         reading = reading.narrowed(_no_library_memset, "library Memsets ignored")
-    return count(reading, Limit(0, 0))
+    return count(reading, NONE)
 
 
 def _no_library_memset(memset: Memset) -> bool | None:
@@ -397,16 +402,28 @@ def graphed(reading: Reading, allow: Sequence[str]) -> Verdict:
         reading: The kernels.
         allow: Patterns for kernels, ops or regions that may be launched without a graph.
     """
-    present = count(reading, Limit(1, None))
+    present = count(reading, AT_LEAST_ONE)
     if present.outcome is Outcome.FAIL and not present.changes:
         return Verdict(Outcome.FAIL, f"no kernel a step: none found, expected all from a graph{reading.suffix()}")
     stray = without_allowed(reading, allow).narrowed(_not_graphed, "outside a graph")
-    verdict = count(stray, Limit(0, 0))
+    verdict = count(stray, NONE)
     return first_that_decides([verdict, present])
 
 
 def _not_graphed(kernel: Kernel) -> bool:
     return kernel.launch is None or _GRAPH_LAUNCH not in kernel.launch.name
+
+
+def decided(verdicts: Sequence[Verdict], *readings: Reading) -> Verdict:
+    """Return the verdict on all steps; where each passes, whether they agree."""
+    found = first_that_decides(verdicts)
+    return found if found.outcome is not Outcome.PASS else first_that_decides([*map(agreement, readings)])
+
+
+def failed(reading: Reading, headline: str, evidence: Sequence[Event], view: str) -> Verdict:
+    """Return a failure with its evidence, and with what came and went where the steps must agree."""
+    changes = () if reading.may_differ else disagreement(reading)
+    return Verdict(Outcome.FAIL, headline, evidence, changes, view)
 
 
 def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:

@@ -19,7 +19,7 @@ class Quantity(NamedTuple):
         parse: Returns the number that the user wrote, or raises `MisuseError`; is given the value, and
             the words for it in the error.
         show: Returns a number as text.
-        slack: How far from ``exactly`` a number may be.
+        slack: By how much a number may miss a limit, since people write what profilers rounded.
         most: The largest number that there can be.
         exact: Whether ``exactly`` makes sense.
     """
@@ -72,19 +72,23 @@ class Limit:
             return f"at most {show(self.high)}"
         return f"{show(self.low)} to {show(self.high)}"
 
-    def _ends(self) -> tuple[float, float | None]:
-        slack = self.quantity.slack if self.low == self.high else 0
+    def _with_slack(self) -> tuple[float, float | None]:
+        slack = self.quantity.slack
         return self.low - slack, None if self.high is None else self.high + slack
 
     def rules_out(self, low: float, *, exact: bool) -> bool:
         """Return whether no true number of at least *low* (exactly, if *exact*) is within."""
-        least, most = self._ends()
+        least, most = self._with_slack()
         return (most is not None and low > most) or (exact and low < least)
 
     def holds(self, low: float, *, exact: bool) -> bool:
         """Return whether every true number of at least *low* (exactly, if *exact*) is within."""
-        least, most = self._ends()
+        least, most = self._with_slack()
         return low >= least and (most is None or (exact and low <= most))
+
+
+NONE, ONE, AT_LEAST_ONE = Limit(0, 0), Limit(1, 1), Limit(1, None)
+"""Limits on counts that assertions set themselves."""
 
 
 def limit(

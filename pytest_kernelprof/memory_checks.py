@@ -12,37 +12,34 @@ from .limits import Limit
 from .model import Allocated, DeviceMemory, Step
 from .units import counted, format_bytes
 
-_FIELDS = {
-    "peak_bytes": "above the start of {where} at the peak",
-    "allocated_bytes": "allocated in {where}",
+_TOLD: dict[str, Callable[[int, str], str]] = {
+    "peak_bytes": lambda number, step: f"{format_bytes(number)} above the start of {step} at the peak",
+    "allocated_bytes": lambda number, step: f"{format_bytes(number)} allocated in {step}",
+    "driver_allocations": lambda number, step: f"{counted(number, 'allocation')} from the driver in {step}",
 }
-"""What is measured, and how it reads after a number of bytes."""
+"""What can be limited, and how it reads: fields of `DeviceMemory`."""
 
-
-Look = Callable[[], Sequence[Allocated]]
-"""Calls the function once more to see which ops allocate; empty where that cannot be done."""
+Look = Callable[[], tuple[Sequence[Allocated], str]]
+"""Returns who was given GPU memory, nobody if that is not known, and where that is from, as a sentence."""
 
 
 def memory(steps: Sequence[Step], field: str, allowed: Limit, device: Any, look: Look) -> Verdict:
-    """Check a number of bytes in every step, on the GPU that has most of them.
+    """Check a number in every step, on the GPU that has most of it.
 
     Args:
         steps: The steps.
-        field: ``peak_bytes`` or ``allocated_bytes``.
+        field: What is limited, one of `DeviceMemory`.
         allowed: The limit.
         device: Index of the GPU to look at; ``None`` for whichever has most.
-        look: Tells who allocates, where the recording does not.
+        look: Tells who allocates; only a failure asks.
 
     Raises:
         MisuseError: *device* is no index of a GPU.
     """
-    _check_device(device)
-    return _explained(first_that_decides([_of_step(step, field, allowed, device) for step in steps]), steps, look)
-
-
-def _check_device(device: Any) -> None:
     if device is not None and (isinstance(device, bool) or not isinstance(device, int) or device < 0):
-        raise MisuseError(f"device={device!r} is no index of a GPU; accepted: such as 0")
+        raise MisuseError(f"device={device!r} is no index of a GPU; accepted: a whole number of at least 0")
+    verdict = first_that_decides([_of_step(step, field, allowed, device) for step in steps])
+    return _explained(verdict, steps, look) if verdict.outcome is Outcome.FAIL else verdict
 
 
 def _of_step(step: Step, field: str, allowed: Limit, device: int | None) -> Verdict:
@@ -50,13 +47,12 @@ def _of_step(step: Step, field: str, allowed: Limit, device: int | None) -> Verd
     found, why = _devices(step, device)
     if why:
         return Verdict(Outcome.NOT_MEASURED, f"memory not measured: {why}; {expected}")
-    worst = max(found, key=lambda one: getattr(one, field))
-    number = getattr(worst, field)
+    most = max(found, key=lambda one: getattr(one, field))
+    number: int = getattr(most, field)
     if allowed.holds(number, exact=True):
         return PASSED
-    where = f"on GPU {worst.device}, " if len(step.memory.devices) > 1 else ""
-    told = _FIELDS[field].format(where=step.name)
-    return Verdict(Outcome.FAIL, f"{format_bytes(number)} {told}, {where}{expected}", table=_table(found))
+    where = f" on GPU {most.device}" if len(step.memory.devices) > 1 else ""
+    return Verdict(Outcome.FAIL, f"{_TOLD[field](number, step.name)}{where}, {expected}", table=_table(found))
 
 
 def _devices(step: Step, device: int | None) -> tuple[list[DeviceMemory], str | None]:
@@ -76,39 +72,15 @@ def _table(devices: Sequence[DeviceMemory]) -> Table:
     return Table(("GPU", "peak", "allocated", "driver allocations"), tuple(rows))
 
 
-def no_device_allocation(steps: Sequence[Step], device: Any, look: Look) -> Verdict:
-    """Check that in no step the allocator asked the driver for memory; arguments as for `memory`.
-
-    Raises:
-        MisuseError: *device* is no index of a GPU.
-    """
-    _check_device(device)
-    return _explained(first_that_decides([_none_of_step(step, device) for step in steps]), steps, look)
-
-
-def _none_of_step(step: Step, device: int | None) -> Verdict:
-    found, why = _devices(step, device)
-    if why:
-        return Verdict(Outcome.NOT_MEASURED, f"driver allocations not measured: {why}; expected none")
-    number = sum(one.driver_allocations for one in found)
-    if not number:
-        return PASSED
-    told = f"{counted(number, 'allocation')} from the driver in {step.name}, expected none"
-    return Verdict(Outcome.FAIL, f"{told}: nothing in the cache fitted", table=_table(found))
-
-
 def _explained(verdict: Verdict, steps: Sequence[Step], look: Look) -> Verdict:
-    """Add who allocated to a failure, if a call that told so allocated as much as the steps did."""
-    if verdict.outcome is not Outcome.FAIL:
-        return verdict
-    known = steps[0].memory.allocated
-    allocated = known or look()
+    """Add who allocated, if the call that tells allocated as much as a step did."""
+    allocated, source = look()
     if not allocated:
         return verdict
-    remark = "the ops are those of the last call of the warm-up" if known else "function was called once more"
     sums = {one.device: 0 for one in steps[0].memory.devices}
     for one in allocated:
         sums[one.device] = sums.get(one.device, 0) + one.size_bytes
     if any({one.device: one.allocated_bytes for one in step.memory.devices} == sums for step in steps):
-        return replace(verdict, allocated=allocated, remark=remark)
-    return replace(verdict, remark=f"{remark}, and allocated {format_bytes(sum(sums.values()))}, not as the steps did")
+        return replace(verdict, allocated=allocated, remark=source)
+    total = format_bytes(sum(sums.values()))
+    return replace(verdict, remark=f"{source}, which allocated {total}, not as the steps did")

@@ -38,6 +38,10 @@ class Range(NamedTuple):
     end_ns: int
     thread: Thread
 
+    def encloses(self, other: Range) -> bool:
+        """Return whether another range lies in this one, on the same thread."""
+        return self.thread == other.thread and self.start_ns <= other.start_ns and other.end_ns <= self.end_ns
+
 
 class DeviceMemory(NamedTuple):
     """What torch's caching allocator did on one GPU during a step.
@@ -77,13 +81,14 @@ class Memory(NamedTuple):
 
     Attributes:
         devices: Their statistics, one entry a GPU in use.
-        allocated: Who was given how much, where that is known.
         why_not_measured: Why the statistics are not known; ``None`` if they are.
     """
 
     devices: tuple[DeviceMemory, ...] = ()
-    allocated: tuple[Allocated, ...] = ()
-    why_not_measured: str | None = "the trace holds no allocator statistics; only recordings of this plugin do"
+    why_not_measured: str | None = None
+
+
+NO_MEMORY = Memory(why_not_measured="the trace holds no allocator statistics; only recordings of this plugin do")
 
 
 class Step(NamedTuple):
@@ -99,6 +104,7 @@ class Step(NamedTuple):
         ops: Operators.
         ranges: The regions opened in the step.
         timed: What the CPU time is taken of: the step, or the regions that it was narrowed to.
+        untimed: Why neither CPU time nor memory are known, such as of a step that was cut.
         memory: What the allocators did.
     """
 
@@ -111,7 +117,8 @@ class Step(NamedTuple):
     ops: EventSet[Op]
     ranges: tuple[Range, ...] = ()
     timed: tuple[Range, ...] = ()
-    memory: Memory = Memory()
+    untimed: str | None = None
+    memory: Memory = NO_MEMORY
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -147,6 +154,16 @@ class Step(NamedTuple):
         return union_length(spans)
 
     @property
+    def why_no_cpu_time(self) -> str | None:
+        """Why the trace does not tell `cpu_time_ns`; ``None`` if it does."""
+        if self.untimed:
+            return self.untimed
+        if not self.timed:
+            return "the trace marks neither steps nor the region asked for"
+        open_end = next((one.name for one in self.timed if one.end_ns == FOREVER), None)
+        return None if open_end is None else f"the trace does not tell when {open_end} ended"
+
+    @property
     def cpu_time_ns(self) -> int:
         """Wall-clock time that the call took on the CPU, in nanoseconds, or that its regions took.
 
@@ -156,29 +173,33 @@ class Step(NamedTuple):
         Raises:
             NotMeasured: The trace does not tell.
         """
-        if not self.timed:
-            raise NotMeasured("CPU time not measured: the trace marks neither steps nor the region asked for")
-        open_end = next((one.name for one in self.timed if one.end_ns == FOREVER), None)
-        if open_end is not None:
-            raise NotMeasured(f"CPU time not measured: the trace does not tell when {open_end} ended")
-        threads = {one.thread for one in self.timed}
-        return sum(
-            union_length((one.start_ns, one.end_ns) for one in self.timed if one.thread == thread) for thread in threads
-        )
+        __tracebackhide__ = True
+        if self.why_no_cpu_time:
+            raise NotMeasured(f"CPU time not measured: {self.why_no_cpu_time}")
+        spans: dict[Thread, list[tuple[int, int]]] = {}
+        for one in self.timed:
+            spans.setdefault(one.thread, []).append((one.start_ns, one.end_ns))
+        return sum(map(union_length, spans.values()))
 
     def select(self, selection: Selection) -> Step:
         """Return the step narrowed to what *selection* asks for."""
         __tracebackhide__ = True
         chosen: dict[str, Any] = {name: getattr(self, name).select(selection) for name in CLASSES}
-        return self._replace(**chosen, **self._narrowed(selection))
+        narrowed = self._replace(**chosen)
+        return narrowed if selection.region is None else narrowed.timed_in(selection)
 
-    def _narrowed(self, selection: Selection) -> dict[str, Any]:
-        """Return what is left of times and memory; the allocator knows of whole steps only."""
-        if selection.region is None:
-            return {}
-        inside = tuple(one for one in self.ranges if glob(selection.region, one.name))
+    def timed_in(self, selection: Selection) -> Step:
+        """Return the step with CPU time narrowed to a region; what opens inside it on its thread stays.
+
+        Raises:
+            SelectorError: The region does not occur at all, and the selection does not allow that.
+        """
+        __tracebackhide__ = True
+        self.ops.select(selection)
+        inside = tuple(one for one in self.ranges if glob(selection.region or "*", one.name))
+        kept = tuple(one for one in self.ranges if any(outer.encloses(one) for outer in inside))
         why = self.memory.why_not_measured or "the allocator's statistics are those of whole steps, not of regions"
-        return {"timed": inside, "memory": Memory(why_not_measured=why)}
+        return self._replace(timed=inside, ranges=kept, memory=Memory(why_not_measured=why))
 
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
@@ -243,16 +264,6 @@ class TraceWarning(NamedTuple):
     message: str
 
 
-def together(allocated: Iterable[Allocated]) -> tuple[Allocated, ...]:
-    """Return what each chain of ops was given on each GPU, most bytes first."""
-    sums: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
-    for one in allocated:
-        size, blocks = sums.get((one.device, one.chain), (0, 0))
-        sums[one.device, one.chain] = (size + one.size_bytes, blocks + one.blocks)
-    found = [Allocated(device, *numbers, chain) for (device, chain), numbers in sums.items()]
-    return tuple(sorted(found, key=lambda one: -one.size_bytes))
-
-
 class Trace(NamedTuple):
     """A trace file, read and joined.
 
@@ -268,6 +279,7 @@ class Trace(NamedTuple):
         incomplete: What the recording lost, class by class.
         warnings: What else is worth knowing.
         no_gpu: In a recording of this plugin: why it watched no GPU, ``None`` if it did.
+        allocated: In a recording of this plugin: who was given how much GPU memory by the last call of the warm-up.
         shared_gpu: In a recording of this plugin: who else used the GPU, ``None`` if nobody is known to have.
     """
 
@@ -282,6 +294,7 @@ class Trace(NamedTuple):
     incomplete: tuple[str, ...] = ()
     warnings: tuple[TraceWarning, ...] = ()
     no_gpu: str | None = None
+    allocated: tuple[Allocated, ...] = ()
     shared_gpu: str | None = None
 
     @property

@@ -16,15 +16,15 @@ from .checks import (
     Outcome,
     Reading,
     Verdict,
-    agreement,
+    decided,
     disagreement,
-    first_that_decides,
+    failed,
     not_measured,
 )
 from .errors import MisuseError, instead
 from .events import Kernel
 from .eventset import teach_hint
-from .limits import Limit, limit
+from .limits import NONE, Limit, limit
 from .matrix import matrix_time, percent
 from .names import COPY_ROLES, DTYPES, ROLES
 from .units import counted
@@ -55,15 +55,8 @@ def _unsure(kernels: Sequence[Kernel]) -> list[Kernel]:
     return [*silent, *_unknown(kernels)]
 
 
-def _decided(verdicts: Sequence[Verdict], *readings: Reading) -> Verdict:
-    """Return the verdict on all steps; where each passes, whether they agree."""
-    decided = first_that_decides(verdicts)
-    return decided if decided.outcome is not Outcome.PASS else first_that_decides([*map(agreement, readings)])
-
-
 def _failed(reading: Reading, headline: str, evidence: Sequence[Kernel]) -> Verdict:
-    changes = () if reading.may_differ else disagreement(reading)
-    return Verdict(Outcome.FAIL, headline, evidence, changes, view="names")
+    return failed(reading, headline, evidence, "names")
 
 
 def _untold(what: str, kernels: Sequence[Kernel], expected: str) -> Verdict:
@@ -90,7 +83,7 @@ def tensor_cores(reading: Reading, at_least: Any) -> Verdict:
     wanted = "all on tensor cores" if at_least is None else f"at least {percent(at_least)}"
     expected = f"expected {wanted}{reading.suffix()}"
     verdicts = [_tensor_cores_of_step(reading, place, at_least, expected) for place in range(len(reading.steps))]
-    return _decided(verdicts, reading)
+    return decided(verdicts, reading)
 
 
 def _is_share(value: Any) -> bool:
@@ -99,7 +92,7 @@ def _is_share(value: Any) -> bool:
 
 def _tensor_cores_of_step(reading: Reading, place: int, at_least: float | None, expected: str) -> Verdict:
     kernels: Sequence[Kernel] = reading.chosen[place].seen
-    where = "a step" if len(reading.steps) == 1 or not reading.may_differ else f"in {reading.steps[place]}"
+    where = reading.where(place)
     matrix, unsure = _matrix(kernels), _unsure(kernels)
     without = [kernel for kernel in matrix if kernel.decoded.tensor_cores == "no"]
     if at_least is None and without:
@@ -136,7 +129,7 @@ def dtypes(reading: Reading, accepted: Any) -> Verdict:
     names = _dtype_names(accepted)
     expected = f"expected only {', '.join(names)}{reading.suffix()}"
     verdicts = [_dtypes_of_step(reading, place, names, expected) for place in range(len(reading.steps))]
-    return _decided(verdicts, reading)
+    return decided(verdicts, reading)
 
 
 def _dtype_names(accepted: Any) -> list[str]:
@@ -182,7 +175,7 @@ def no_copy(kernels: Reading, memcpys: Reading) -> Verdict:
     unsure = [kernel for events in kernels.chosen for kernel in _unknown(events.seen)]
     if unsure:
         return _untold("copies", unsure, expected)
-    return _decided([PASSED], kernels, memcpys)
+    return decided([PASSED], kernels, memcpys)
 
 
 def sdpa_backend(kernels: Reading, ops: Reading, backend: Any) -> Verdict:
@@ -195,7 +188,7 @@ def sdpa_backend(kernels: Reading, ops: Reading, backend: Any) -> Verdict:
         raise MisuseError(f"assert_sdpa_backend({backend!r}) is no backend; {instead(backend, SDPA_BACKENDS)}")
     expected = f"expected {backend}{kernels.suffix()}"
     verdicts = [_backend_of_step(kernels, ops, place, backend, expected) for place in range(len(kernels.steps))]
-    return _decided(verdicts, kernels)
+    return decided(verdicts, kernels)
 
 
 def _backend_of_step(kernels: Reading, ops: Reading, place: int, backend: str, expected: str) -> Verdict:
@@ -253,7 +246,7 @@ def guess(readings: Mapping[str, Reading], guessed: Mapping[str, Any], *, allow_
     read = {name: reading for name, reading in readings.items() if name == "kernel" or name in limits}
     steps = range(len(readings["kernel"].steps))
     verdicts = [_guess_of_step(read, place, limits, allow_others=allow_others) for place in steps]
-    return _decided(verdicts, *read.values())
+    return decided(verdicts, *read.values())
 
 
 def _limits(guessed: Mapping[str, Any]) -> dict[str, Limit]:
@@ -315,7 +308,7 @@ def _guess_rows(
 def _row_outcome(row: GuessRow, *, allow_others: bool) -> Outcome:
     if row.role == "unknown":
         return Outcome.PASS  # They blur the other rows.
-    allowed = row.limit or (None if allow_others else Limit(0, 0))
+    allowed = row.limit or (None if allow_others else NONE)
     if allowed is None or allowed.holds(len(row.seen), exact=row.exact):
         return Outcome.PASS
     return Outcome.FAIL if allowed.rules_out(len(row.seen), exact=row.exact) else Outcome.NOT_MEASURED

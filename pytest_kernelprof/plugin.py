@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -114,13 +115,17 @@ def _share_gpus(config: pytest.Config, options: RunOptions) -> str | None:
 
     count = int(worker["workercount"])
     if options.devices == "shared":
-        return workers.share_gpu(count)
-    if "torch" in sys.modules:
-        from .capture import cuda_has_begun
+        advice = "kernelprof_devices = spread gives each its own"
+        return None if count == 1 else f"{workers.together(count)} ({advice})"
+    from .capture import cuda_has_begun
 
-        if cuda_has_begun():
-            return f"{workers.share_gpu(count)}; CUDA had started before pytest-kernelprof could choose one"
-    return workers.take_gpu(int(str(worker["workerid"]).removeprefix("gw")), count, os.environ)
+    if cuda_has_begun():
+        late = "CUDA had started before each could be given its own"
+        return None if count == 1 else f"{workers.together(count)}: {late}"
+    number = re.fullmatch(r"gw(\d+)", str(worker["workerid"]))
+    if number is None:
+        return f"{workers.together(count)}: the worker has a name of its own, {worker['workerid']!r}"
+    return workers.take_gpu(int(number[1]), count, os.environ)
 
 
 def _marker_options(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
@@ -333,9 +338,9 @@ class Run:
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain ``assert profile.kernel_count == 5`` as the assertion methods do."""
-        if "pytest_kernelprof.profile" not in sys.modules:
+        if "pytest_kernelprof.count" not in sys.modules:
             return None  # Nothing was profiled, so neither side can be a count.
-        from .profile import Count
+        from .count import Count
 
         if isinstance(left, Count):
             count, seen_from_count, other = left, op, right
@@ -386,8 +391,6 @@ class Run:
                 "owner": f"{self._shown(place.tests)}/{place.module}::{place.test}",
                 "comparison": comparison,
             }
-            if comparison:
-                row["measured"] = False  # Of profiles that were counted when they were made.
             if self.item is not None:
                 self.item.user_properties.append((_PROPERTY, row))
             if note is not None:
@@ -498,10 +501,14 @@ class Run:
         if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2] == f"Skipped: {NEEDS_FLAG}":
             self.skipped += 1
 
+    def profiles(self) -> list[dict[str, Any]]:
+        """Return the rows of profiles; a comparison is of two that have rows of their own."""
+        return [row for row in self.rows if not row["comparison"]]
+
     def shortfall(self) -> str | None:
         """Return what is missing for ``--kernelprof-require``, in one line."""
         # One profile of a wider fixture may have been made by every xdist worker.
-        measured = len({(row["owner"], row["profile"]) for row in self.rows if row["measured"]})
+        measured = len({(row["owner"], row["profile"]) for row in self.profiles() if row["measured"]})
         if measured >= self.options.require or self.config.option.collectonly:
             return None
         return f"kernelprof: {counted(measured, 'profile')} measured, --kernelprof-require={self.options.require}"
@@ -526,7 +533,7 @@ class Run:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show one line a profile, unless asked to be quiet."""
-        rows = [row for row in self.rows if not row["comparison"]]
+        rows = self.profiles()
         if rows and _verbosity(self.config) >= 0:
             from .report.text import summary_table
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .capture import (
     BlockCapture,
@@ -19,14 +19,16 @@ from .capture import (
     profile_calls,
     see_allocations,
 )
+from .comparing import Alternation, Repeatable, Rounds
 from .errors import CaptureError, MisuseError, NotMeasured
 from .functions import Subject, function_name, subject_of
+from .judging import Judge
 from .load import load_trace
-from .load.own import side_of
+from .load.own import STEP_PREFIX, side_of
 from .load.recording import Recording
 from .model import Allocated, Trace
 from .options import Settings
-from .profile import Profile, Repeatable
+from .profile import Profile
 from .recordings import Place, Wanted, read
 from .units import MAX_TRACE_BYTES
 
@@ -61,7 +63,7 @@ class Source(ABC):
         self._verbose = verbose
         self._register = register
         self._labels: list[str] = []
-        self._pairs: dict[str, tuple[Profile, Profile]] = {}
+        self._pairs: dict[Any, Alternation] = {}
 
     def label(self, name: str | None) -> str:
         """Return the label of the next profile: its name, or its place in the order of calls.
@@ -87,40 +89,38 @@ class Source(ABC):
     ) -> Profile:
         """Return the profile of calls of *function*."""
 
-    def alternate(self, one: Again, other: Again, rounds: int) -> tuple[Profile, Profile]:
-        """Return profiles of two functions called alternately; once for all assertions on them.
+    def alternate(self, one: Repeat, other: Repeat, rounds: Rounds) -> Alternation:
+        """Call two functions in turn; once for all assertions on them.
 
         Args:
             one: The first.
             other: The second.
             rounds: How often each is called.
+
+        Raises:
+            NotMeasured: The recording does not hold all these calls.
         """
         __tracebackhide__ = True
-        label = f"{one.label} against {other.label}, {rounds} times"
-        if label not in self._pairs:
+        key = (one.source, one.label, other.source, other.label, rounds)
+        if key not in self._pairs:
+            # Labels are unique within a source only; the quotes tell where each ends.
+            where = "" if other.source is self else f" of {other.source.test}"
+            asked = f", {rounds.number} times" if rounds.asked else ""
+            label = f"{one.label!r} against {other.label!r}{where}{asked}"
             trace, keep_trace, origin = self._alternating(label, one, other, rounds)
-            self._pairs[label] = tuple(  # type: ignore[assignment]
-                Profile(
-                    trace._replace(steps=tuple(step for n, step in enumerate(trace.steps) if side_of(n) == side)),
-                    steps_may_differ=again.settings.steps_may_differ,
-                    verbose=self._verbose,
-                    keep_trace=keep_trace,
-                    origin=origin,
-                    repeatable=again,
-                )
-                for side, again in enumerate((one, other))
-            )
-        return self._pairs[label]
+            judge = Judge(verbose=self._verbose, keep_trace=keep_trace, origin=origin)
+            self._pairs[key] = Alternation(_halves(trace), judge)
+        return self._pairs[key]
 
     @abstractmethod
     def _alternating(
-        self, label: str, one: Again, other: Again, rounds: int
+        self, label: str, one: Repeat, other: Repeat, rounds: Rounds
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         """Return the trace of alternating calls, what names its kept file, and where it comes from."""
 
-    def allocated(self, label: str) -> Sequence[Allocated]:  # noqa: ARG002 - of the profile, where it matters
+    @abstractmethod
+    def allocated(self, label: str) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
-        return ()
 
     @abstractmethod
     def open_block(self, settings: Settings) -> OpenBlock:
@@ -132,31 +132,33 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Repeat:
     """A profiled function that can be called again, or whose recording tells what happened then.
 
     Attributes:
         source: Where its profile comes from.
         label: The label of its profile.
         settings: How it was profiled.
-        name: What to call it.
-        subject: What it is, in words.
+        function: Name of the function.
     """
 
     source: Source
     label: str
     settings: Settings
-    name: str
-    subject: Subject
+    function: str
 
-    def alternate(self, other: Repeatable, rounds: int) -> tuple[Profile, Profile]:
-        """Return profiles of this and another one, called alternately."""
+    @property
+    def name(self) -> str:
+        """What to call it: the name that the user gave its profile, or its own."""
+        return self.settings.name or self.function
+
+    def alternate(self, other: Repeatable, rounds: Rounds) -> Alternation:
+        """Call this and another one in turn, so many times each."""
         __tracebackhide__ = True
-        assert isinstance(other, Again)
-        return self.source.alternate(self, other, rounds)
+        return self.source.alternate(self, cast("Repeat", other), rounds)
 
     def allocated(self) -> Sequence[Allocated]:
-        """Call it once more and return who was given GPU memory; empty where that cannot be done."""
+        """Return who is given GPU memory by one more call; empty where that cannot be done."""
         return self.source.allocated(self.label)
 
 
@@ -167,6 +169,21 @@ class OpenBlock(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Profile | None:
         """End it; return its profile unless the block raised."""
+
+
+def _halves(trace: Trace) -> tuple[Trace, Trace]:
+    """Return the steps of each of two functions; which is whose tells the number of a step.
+
+    Raises:
+        NotMeasured: A step is missing.
+    """
+    __tracebackhide__ = True
+    names = [step.name for step in trace.steps]
+    if names != [f"{STEP_PREFIX}{number}" for number in range(len(names))] or len(names) % 2:
+        raise NotMeasured("time not measured: the trace of the alternating calls lacks some of them")
+    sides = ([step for number, step in enumerate(trace.steps) if side_of(number) == side] for side in (0, 1))
+    one, other = (trace._replace(steps=tuple(steps)) for steps in sides)
+    return one, other
 
 
 class Live(Source):
@@ -199,7 +216,8 @@ class Live(Source):
         self.shared = shared
         self.records = records
         self._results: dict[str, Any] = {}
-        self._targets: dict[str, Target] = {}
+        self.targets: dict[str, Target] = {}
+        self._allocated: dict[str, tuple[Allocated, ...]] = {}
 
     def device(self, settings: Settings) -> Any:
         """Return the device that the test asks for, else the best there is."""
@@ -214,7 +232,6 @@ class Live(Source):
         label = self.label(settings.name)
         file = self._next_file()
         target = Target.here(function, args, kwargs, settings)
-        subject = target.words()
         self._results[label] = profile_calls(
             target,
             health=self.health,
@@ -223,37 +240,26 @@ class Live(Source):
             shared=self.shared,
             looks_at_memory=self.records,
         )
-        self._targets[label] = target
-        again = Again(self, label, settings, target.name, subject)
-        return self._finish(label, file, settings, result=lambda: self._result(label), repeatable=again)
+        self.targets[label] = target
+        repeat = Repeat(self, label, settings, target.name)
+        return self._finish(label, file, settings, result=lambda: self._result(label), repeatable=repeat)
 
     def _alternating(
-        self, label: str, one: Again, other: Again, rounds: int
+        self, label: str, one: Repeat, other: Repeat, rounds: Rounds
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         __tracebackhide__ = True
         self._need_health(one.settings)
         file = self.folder / f"against-{len(self._pairs)}.json"
-        targets = tuple(again.source.target(again.label) for again in (one, other) if isinstance(again.source, Live))
-        assert len(targets) == 2
-        profile_alternately(targets, rounds, health=self.health, path=file, test=self.test, shared=self.shared)
+        targets = (_target(one), _target(other))
+        profile_alternately(targets, rounds.number, health=self.health, path=file, test=self.test, shared=self.shared)
         trace = load_trace(file, max_bytes=self.max_bytes)
         return trace, self._register(label, trace, file, None, comparison=True), None
 
     def allocated(self, label: str) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
-        target = self._targets.get(label)
-        return see_allocations(target, self.folder / "memory.json") if target is not None else ()
-
-    def target(self, label: str) -> Target:
-        """Return what was profiled under a label.
-
-        Raises:
-            NotMeasured: Its test has ended.
-        """
-        __tracebackhide__ = True
-        if label not in self._targets:
-            raise NotMeasured("time not measured: the function was let go of when its test ended")
-        return self._targets[label]
+        if label not in self._allocated and label in self.targets:
+            self._allocated[label] = see_allocations(self.targets[label], self.folder / "memory.json")
+        return self._allocated.get(label, ())
 
     def open_block(self, settings: Settings) -> OpenBlock:
         """Begin to record a block as a single step."""
@@ -268,7 +274,7 @@ class Live(Source):
     def close(self) -> None:
         """Let go of the functions, of their arguments and of what they returned."""
         self._results.clear()
-        self._targets.clear()
+        self.targets.clear()
 
     def _finish(
         self,
@@ -276,7 +282,7 @@ class Live(Source):
         file: Path,
         settings: Settings,
         result: Callable[[], Any] | None = None,
-        repeatable: Again | None = None,
+        repeatable: Repeat | None = None,
     ) -> Profile:
         trace = load_trace(file, max_bytes=self.max_bytes)
         return Profile(
@@ -301,6 +307,21 @@ class Live(Source):
         __tracebackhide__ = True
         if settings.device is not None and settings.device.is_gpu and self.health.lost_in:
             raise NotMeasured(f"not measured: {self.health.why()}")
+
+
+def _target(repeat: Repeat) -> Target:
+    """Return the function that was profiled, to call it again.
+
+    Raises:
+        NotMeasured: Its test has ended.
+    """
+    __tracebackhide__ = True
+    if not isinstance(repeat.source, Live):
+        raise NotMeasured(f"time not measured: {repeat.name} is replayed, what it is compared with was profiled live")
+    target = repeat.source.targets.get(repeat.label)
+    if target is None:
+        raise NotMeasured(f"time not measured: {repeat.name} was let go of when its test ended")
+    return target
 
 
 class _LiveBlock:
@@ -330,6 +351,8 @@ class Replay(Source):
         super().__init__(**common)
         self._place = place
         self._wanted = wanted
+        self.subjects: dict[str, Subject] = {}
+        self.notes: dict[str, Recording] = {}
 
     def device(self, settings: Settings) -> Any:  # noqa: ARG002 - whatever the test asks for, it is not here
         """Return ``meta``: inputs have shapes and no data, so no GPU is needed to build them."""
@@ -345,16 +368,26 @@ class Replay(Source):
         __tracebackhide__ = True
         subject = subject_of(function, args, kwargs, has_setup=settings.setup is not None)
         label = self.label(settings.name)
-        again = Again(self, label, settings, function_name(function), subject)
+        self.subjects[label] = subject
+        repeat = Repeat(self, label, settings, function_name(function))
         trace, note, file = self._read(label, replace(self._wanted, settings=settings, **subject))
-        return self._profile(label, trace, note, file, settings, again)
+        self.notes[label] = note
+        return self._profile(label, trace, note, file, settings, repeat)
 
     def _alternating(
-        self, label: str, one: Again, other: Again, rounds: int
+        self, label: str, one: Repeat, other: Repeat, rounds: Rounds
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         __tracebackhide__ = True
-        settings = replace(one.settings, steps=2 * rounds)
-        wanted = replace(self._wanted, settings=settings, against=other.name, **one.subject)
+        notes = [_note(repeat) for repeat in (one, other)]
+        wanted = replace(
+            self._wanted,
+            settings=replace(one.settings, steps=2 * rounds.number),
+            any_number=not rounds.asked,
+            against=_words(other),
+            not_before=max(note.date or "" for note in notes),
+            device=notes[0].device,
+            **self.subjects[one.label],
+        )
         trace, note, file = self._read(label, wanted)
         return trace, self._register(label, trace, file, note, comparison=True), self._origin(note)
 
@@ -372,6 +405,10 @@ class Replay(Source):
     def close(self) -> None:
         """Nothing is held."""
 
+    def allocated(self, label: str) -> Sequence[Allocated]:  # noqa: ARG002 - nothing is called
+        """Return nothing: the recording has told what there is to tell."""
+        return ()
+
     def _read(self, label: str, wanted: Wanted) -> tuple[Trace, Recording, Path]:
         __tracebackhide__ = True
         file = self._place.file(label)
@@ -386,7 +423,7 @@ class Replay(Source):
         return f"{origin}, as {note.test}" if renamed else origin
 
     def _profile(
-        self, label: str, trace: Trace, note: Recording, file: Path, settings: Settings, again: Again | None
+        self, label: str, trace: Trace, note: Recording, file: Path, settings: Settings, repeat: Repeat | None
     ) -> Profile:
         return Profile(
             trace,
@@ -395,8 +432,31 @@ class Replay(Source):
             keep_trace=self._register(label, trace, file, note),
             result=_no_result,
             origin=self._origin(note),
-            repeatable=again,
+            repeatable=repeat,
         )
+
+
+def _note(repeat: Repeat) -> Recording:
+    """Return what the recording of a profile says of itself.
+
+    Raises:
+        NotMeasured: It is none: one of two profiles is live, the other replayed.
+    """
+    __tracebackhide__ = True
+    if not isinstance(repeat.source, Replay):
+        raise NotMeasured(f"time not measured: {repeat.name} was profiled live, what it is compared with is replayed")
+    return repeat.source.notes[repeat.label]
+
+
+def _words(repeat: Repeat) -> dict[str, Any]:
+    """Return what the other function of a comparison must be, in the words of a `Recording`."""
+    assert isinstance(repeat.source, Replay)
+    settings = repeat.settings
+    return {
+        **repeat.source.subjects[repeat.label],
+        "warmup": settings.warmup,
+        "setup": settings.setup is not None,
+    }
 
 
 def _no_result() -> Any:

@@ -195,7 +195,10 @@ class Wanted:
         function: Name of the function; ``None`` for a block.
         module: Last part of the name of its module.
         arguments: What it is given, as `describe_arguments` tells; ``None`` if ``setup=`` makes it.
-        against: Name of the function with whose calls its own alternate; ``None`` for none.
+        against: What the other function is, with whose calls its own alternate, in the words of `Recording`.
+        any_number: Accept it with any number of steps.
+        not_before: Date of the recording that it belongs to, ISO 8601.
+        device: Name of the GPU on which that was made.
         test_module: Name of the test's file, without its ending.
         max_age: Oldest that is accepted; ``None`` for any age.
         command: How to record it again, for messages.
@@ -210,7 +213,10 @@ class Wanted:
     function: str | None = None
     module: str | None = None
     arguments: list[str] | None = None
-    against: str | None = None
+    against: dict[str, Any] | None = None
+    any_number: bool = False
+    not_before: str | None = None
+    device: str | None = None
 
 
 def read(path: Path, wanted: Wanted) -> tuple[Trace, Recording]:
@@ -268,15 +274,34 @@ def _mismatch(note: Recording, wanted: Wanted) -> str | None:
         return f"it is of {note.function!r} in {note.module}, the test profiles that of {wanted.module}"
     if note.arguments is not None and wanted.arguments is not None and list(note.arguments) != wanted.arguments:
         return f"it was made with ({', '.join(note.arguments)}), the test passes ({', '.join(wanted.arguments)})"
-    if note.against != wanted.against:
-        return f"its calls alternate with those of {note.against!r}, the test compares with {wanted.against!r}"
+    if (note.against is None) != (wanted.against is None):
+        return "one is of calls that alternate with those of another function, and the other is not"
+    other = _other_side(note, wanted)
+    if other:
+        return other
     if wanted.function is None:
         return None  # A block is recorded once, whatever the settings.
     asked = {"setup": wanted.settings.setup is not None, "activities": wanted.settings.activities}
     for name in ("steps", "warmup", "setup", "activities"):
+        if name == "steps" and wanted.any_number:
+            continue
         was_set, is_set = getattr(note, name), asked.get(name, getattr(wanted.settings, name))
         if was_set != is_set:
             return f"it was made with {name}={was_set}, the test asks for {name}={is_set}"
+    return None
+
+
+def _other_side(note: Recording, wanted: Wanted) -> str | None:
+    """Return what is wrong with the other function of a comparison, or with when and where it was made."""
+    for name, now in (wanted.against or {}).items():
+        was = (note.against or {}).get(name)
+        renamed = name == "module" and (was, now) == (note.test_module, wanted.test_module)
+        if was != now and not renamed:
+            return f"the function that it was compared with had {name}={was!r}, that of the test has {name}={now!r}"
+    if wanted.not_before and (note.date or "") < wanted.not_before:
+        return f"it is of {note.date}, older than the profile of {wanted.not_before} that it belongs to"
+    if wanted.device and note.device != wanted.device:
+        return f"it was made on {note.where}, the profile that it belongs to on {wanted.device}"
     return None
 
 
@@ -359,5 +384,4 @@ def conflict(goal: Path, trace: Trace, test: str) -> str | None:
 
 
 def _content(trace: Trace) -> list[list[str]]:
-    first = trace.steps[0]
-    return [sorted(event.name for event in getattr(first, name).seen) for name in CLASSES]
+    return [sorted(event.name for event in getattr(step, name).seen) for step in trace.steps for name in CLASSES]

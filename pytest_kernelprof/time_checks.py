@@ -12,18 +12,17 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .checks import PASSED, Outcome, Reading, Table, Verdict, agreement, disagreement, first_that_decides
-from .errors import MisuseError, NotMeasured
+from .errors import MisuseError
 from .events import Event, GpuEvent
 from .limits import Limit
 from .model import Step
-from .spread import Spread, spread_of
+from .spread import FEWEST, Spread, spread_of
 from .units import counted, format_ns
 
-FEWEST_ROUNDS = 14
-"""With fewer pairs of calls, chance alone too often lets one side win all of them."""
 ROUNDS = 30
-"""How often each side is called, unless the user says so."""
-_MORE = "steps= takes more"
+"""How often each of two functions is called, unless the user says so."""
+_TICK_NS = 32
+"""GPU timestamps come in steps of 32 ns on an H200; those of CPUs are finer."""
 
 
 class Times(NamedTuple):
@@ -32,16 +31,25 @@ class Times(NamedTuple):
     Attributes:
         what: What took so long, such as ``GPU time``.
         values: In nanoseconds, one a step.
-        untold: Why some are lower bounds only; ``None`` if all are exact.
+        why_not_measured: Why some are lower bounds only; ``None`` if all are exact.
         shared: Who else used the GPU meanwhile; ``None`` if nobody is known to have.
         suffix: How the events were chosen, in brackets, or nothing.
+        may_differ: Every step has to satisfy a limit by itself as well.
+        repeats: More steps can be asked for.
     """
 
     what: str
     values: tuple[int, ...]
-    untold: str | None = None
+    why_not_measured: str | None = None
     shared: str | None = None
     suffix: str = ""
+    may_differ: bool = False
+    repeats: bool = True
+
+    @property
+    def more(self) -> str:
+        """What to do about noise, as a sentence ends."""
+        return "; steps= takes more" if self.repeats else ""
 
 
 def gpu_times(readings: Sequence[Reading], shared: str | None) -> Times:
@@ -51,30 +59,26 @@ def gpu_times(readings: Sequence[Reading], shared: str | None) -> Times:
         readings: Kernels, copies and Memsets, or those of them that are asked for.
         shared: Who else used the GPU.
     """
-    values = []
-    untold: str | None = None
-    for place in range(len(readings[0].steps)):
-        events = [reading.chosen[place] for reading in readings]
+    values, whys = [], []
+    for events in zip(*(reading.chosen for reading in readings), strict=True):
         seen: list[GpuEvent] = [event for chosen in events for event in chosen.seen]
         values.append(sum(event.duration_ns or 0 for event in seen))
-        whys = [chosen.why_not_measured for chosen in events if chosen.why_not_measured]
+        whys += [chosen.why_not_measured for chosen in events if chosen.why_not_measured]
         whys += [f"{event.name} has no duration in the trace" for event in seen if event.duration_ns is None]
-        untold = untold or next(iter(whys), None)
-    return Times("GPU time", tuple(values), untold, shared, readings[0].suffix())
+    first = readings[0]
+    return Times("GPU time", tuple(values), next(iter(whys), None), shared, first.suffix(), first.may_differ)
 
 
-def cpu_times(steps: Sequence[Step], region: str | None) -> Times:
+def cpu_times(steps: Sequence[Step], region: str | None = None) -> Times:
     """Return the CPU time of each step, or of the regions to which the steps are narrowed.
 
     Args:
         steps: The steps.
         region: What they are narrowed to, for the words.
     """
-    suffix = f" (region {region!r})" if region else ""
-    try:
-        return Times("CPU time", tuple(step.cpu_time_ns for step in steps), None, None, suffix)
-    except NotMeasured as error:
-        return Times("CPU time", (0,) * len(steps), str(error).partition(": ")[2], None, suffix)
+    values = tuple(0 if step.why_no_cpu_time else step.cpu_time_ns for step in steps)
+    why = next((step.why_no_cpu_time for step in steps if step.why_no_cpu_time), None)
+    return Times("CPU time", values, why, None, f" (region {region!r})" if region else "")
 
 
 def within(times: Times, allowed: Limit, readings: Sequence[Reading] = ()) -> Verdict:
@@ -83,34 +87,40 @@ def within(times: Times, allowed: Limit, readings: Sequence[Reading] = ()) -> Ve
     Args:
         times: What was measured.
         allowed: The limit, in nanoseconds.
-        readings: The events whose times they are: there must be some, and the steps must agree in them.
+        readings: The events whose times they are: there must be some, and the steps must agree in
+            them; where these differ, how long they took is no question any more.
     """
     return first_that_decides([_within(times, allowed, readings), *map(agreement, readings)])
 
 
 def _within(times: Times, allowed: Limit, readings: Sequence[Reading]) -> Verdict:
     expected = f"expected {allowed.words()}{times.suffix}"
-    spread = spread_of(times.values)
+    spread = spread_of(times.values, _TICK_NS)
     measured = f"{times.what} {_words(spread, times)}"
     evidence: list[Event] = [event for reading in readings for event in reading.chosen[0].seen]
-    too_slow = spread is not None and allowed.high is not None and spread.low > allowed.high
-    if times.untold:
+    too_slow = spread is not None and allowed.rules_out(spread.low, exact=False)
+    if times.why_not_measured:
         if too_slow and not times.shared:  # What is missing would only add to it.
             return Verdict(Outcome.FAIL, f"{measured} at least, {expected}", evidence)
-        return Verdict(Outcome.NOT_MEASURED, f"{times.what} not measured: {times.untold}; {expected}")
+        return Verdict(Outcome.NOT_MEASURED, f"{times.what} not measured: {times.why_not_measured}; {expected}")
     if readings and not any(events.seen for reading in readings for events in reading.chosen):
         return Verdict(Outcome.FAIL, f"no {times.what} a step: no GPU event found, {expected}")
     if times.shared:
-        return Verdict(Outcome.TOO_NOISY, f"too noisy to judge: {times.shared}; {measured}, {expected}")
+        return _too_noisy(f"{times.shared}; {measured}, {expected}")
     if spread is None:
-        one = "too noisy to judge: a single step shows no spread"
-        return Verdict(Outcome.TOO_NOISY, f"{one}; {measured}, {expected}; {_MORE}")
+        return _too_noisy(f"a single step shows no spread; {measured}, {expected}{times.more}")
     if too_slow or spread.high < allowed.low:
         changes = tuple(change for reading in readings if not reading.may_differ for change in disagreement(reading))
         return Verdict(Outcome.FAIL, f"{measured}, {expected}", evidence, changes)
-    if all(allowed.holds(max(end, 0), exact=True) for end in (spread.low, spread.high)):
+    # A widened interval may reach below 0; no time does. Steps that may differ have no median that speaks for all.
+    ends = (spread.low, spread.high, *(times.values if times.may_differ else ()))
+    if all(allowed.holds(max(end, 0), exact=True) for end in ends):
         return PASSED
-    return Verdict(Outcome.TOO_NOISY, f"too noisy to judge: {measured}, {expected}; {_MORE}", table=_steps_table(times))
+    return _too_noisy(f"{measured}, {expected}{times.more}", _steps_table(times))
+
+
+def _too_noisy(told: str, table: Table | None = None) -> Verdict:
+    return Verdict(Outcome.TOO_NOISY, f"too noisy to judge: {told}", table=table)
 
 
 def _words(spread: Spread | None, times: Times) -> str:
@@ -149,24 +159,29 @@ def faster_than(fast: Side, slow: Side, by: float) -> Verdict:
     """
     what = fast.times.what
     expected = expected_factor(by) + fast.times.suffix
-    untold = fast.times.untold or slow.times.untold
-    if untold:
-        return Verdict(Outcome.NOT_MEASURED, f"{what} not measured: {untold}; {expected}")
+    why = fast.times.why_not_measured or slow.times.why_not_measured
+    if why:
+        return Verdict(Outcome.NOT_MEASURED, f"{what} not measured: {why}; {expected}")
     idle = next((side.name for side in (fast, slow) if not all(side.times.values)), None)
     if idle is not None:
         return Verdict(Outcome.NOT_MEASURED, f"{what} not measured: {idle} took none in a step; {expected}")
     ratios = spread_of([one / other for one, other in zip(slow.times.values, fast.times.values, strict=True)])
     assert ratios is not None
-    measured = f"{ratios.median:.2f} times as fast ({ratios.low:.2f} to {ratios.high:.2f}) as {slow.name}, {what}"
+    interval = f"{_ratio(ratios.low)} to {_ratio(ratios.high)}"
+    measured = f"{_ratio(ratios.median)} times as fast ({interval}) as {slow.name}, {what}"
     table = Table(("", f"median {what}", "smallest", "largest", "calls"), (_side_row(fast), _side_row(slow)))
     shared = fast.times.shared or slow.times.shared
     if shared:
-        return Verdict(Outcome.TOO_NOISY, f"too noisy to judge: {shared}; {measured}, {expected}", table=table)
+        return _too_noisy(f"{shared}; {measured}, {expected}", table)
     if ratios.low >= by and (by != 1 or ratios.low > 1):
         return PASSED
     if ratios.high < by:
         return Verdict(Outcome.FAIL, f"{measured}, {expected}", table=table)
-    return Verdict(Outcome.TOO_NOISY, f"too noisy to judge: {measured}, {expected}; {_MORE}", table=table)
+    return _too_noisy(f"{measured}, {expected}{fast.times.more}", table)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def _side_row(side: Side) -> tuple[str, ...]:
@@ -185,10 +200,11 @@ def factor(value: Any) -> float:
     """Return how many times faster a function must be.
 
     Raises:
-        MisuseError: It is no number above 0.
+        MisuseError: It is no number of at least 1: what is slower is not faster.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
-        raise MisuseError(f"assert_faster_than(by={value!r}) is no factor; accepted: a number above 0, such as 1.5")
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1 <= float(value) < float("inf"):
+        told = "a number of at least 1, such as 1.5 for one and a half times as fast"
+        raise MisuseError(f"assert_faster_than(by={value!r}) is no factor; accepted: {told}")
     return float(value)
 
 
@@ -204,9 +220,9 @@ def rounds(value: Any, *asked: int) -> int:
     """
     if value is None:
         return max(ROUNDS, *asked)
-    if isinstance(value, bool) or not isinstance(value, int) or value < FEWEST_ROUNDS:
+    if isinstance(value, bool) or not isinstance(value, int) or value < FEWEST:
         raise MisuseError(
-            f"assert_faster_than(steps={value!r}) is not enough; accepted: a whole number of at least {FEWEST_ROUNDS}"
+            f"assert_faster_than(steps={value!r}) is not enough; accepted: a whole number of at least {FEWEST}"
         )
     return value
 
@@ -214,25 +230,26 @@ def rounds(value: Any, *asked: int) -> int:
 def other_work(name: str, profiled: Sequence[Step], again: Sequence[Step]) -> str | None:
     """Return that a function does something else when it is called again; ``None`` if it does the same.
 
+    Classes that were not measured on both sides tell nothing.
+
     Args:
         name: What to call it.
         profiled: The steps of its profile.
-        again: The steps of later calls.
+        again: The steps of later calls: each must be like one of those.
     """
-    known = [kinds for step in profiled if (kinds := _work(step)) is not None]
-    for step in again:
-        work = _work(step)
-        if known and work is not None and work not in known:
-            told = f"{counted(sum(work.values()), 'event')} where its profile has {sum(known[0].values())}"
-            if sum(work.values()) == sum(known[0].values()):
-                told = f"{next(iter(work - known[0]))}, which its profile has not"
-            return f"called again, {name} did something else: {told}"
+    for kind in ("kernels", "memcpys", "memsets", "ops"):
+        then, now = ([getattr(step, kind) for step in steps] for steps in (profiled, again))
+        if any(events.why_not_measured for events in (*then, *now)):
+            continue
+        known = [Counter(event.name for event in events.seen) for events in then]
+        for events in now:
+            names = Counter(event.name for event in events.seen)
+            if names not in known:
+                return f"called again, {name} did something else: {_difference(names, known[0], events.noun)}"
     return None
 
 
-def _work(step: Step) -> Counter[str] | None:
-    """Return what a step ran, by name; ``None`` if that is not known."""
-    for events in (step.kernels, step.ops):
-        if events.why_not_measured is None:
-            return Counter(event.name for event in events.seen)
-    return None
+def _difference(now: Counter[str], before: Counter[str], noun: str) -> str:
+    if now.total() != before.total():
+        return f"{counted(now.total(), noun)} where its profile has {before.total()}"
+    return f"{next(iter(now - before))}, which its profile has not"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from itertools import takewhile
 from pathlib import Path
 
+from . import driver
 from .units import counted
 
-_NVIDIA, _AMD = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
+_NVIDIA, _AMD, _AMD_BELOW = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 _AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 
 
@@ -22,41 +24,44 @@ def take_gpu(worker: int, workers: int, environment: MutableMapping[str, str]) -
     Returns:
         Why the worker shares its GPU all the same; ``None`` if it does not.
     """
-    variable, visible = visible_gpus(environment)
+    variable, visible = _visible_gpus(environment)
     if not visible:
-        return None if workers == 1 else f"{_together(workers)}; how many GPUs there are is not known"
+        return None if workers == 1 else f"{together(workers)}: how many GPUs there are is not known"
     mine = worker % len(visible)
     environment[variable] = visible[mine]
+    if worker >= workers:
+        return "this xdist worker replaces one that crashed, and may share its GPU with another"
     sharing = len(range(mine, workers, len(visible)))
-    if sharing <= 1:
-        return None
-    return f"{sharing} of {workers} xdist workers share a GPU: there {_are(len(visible))}"
+    return None if sharing <= 1 else f"{sharing} of {workers} xdist workers share a GPU ({len(visible)} in all)"
 
 
-def share_gpu(workers: int) -> str | None:
-    """Return why time is no measure where all workers use the same GPU; ``None`` for a single one."""
-    return None if workers <= 1 else f"{_together(workers)}; kernelprof_devices = spread or -n 0 ends that"
-
-
-def _together(workers: int) -> str:
+def together(workers: int) -> str:
+    """Return that the workers use the same GPU, as far as anybody knows."""
     return f"{counted(workers, 'xdist worker')} may share the GPU"
 
 
-def _are(number: int) -> str:
-    return f"is {counted(number, 'GPU')}" if number == 1 else f"are {counted(number, 'GPU')}"
+def _visible_gpus(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the variable that says which GPUs a process may use, and those; CUDA is not started.
 
-
-def visible_gpus(environment: MutableMapping[str, str]) -> tuple[str, list[str]]:
-    """Return the GPUs that a process may use, and the variable that says so; CUDA is not started."""
+    Source:
+        CUDA C++ Programming Guide, ``CUDA_VISIBLE_DEVICES``: what follows an invalid entry is not
+        visible. ROCm, GPU isolation: ``HIP_VISIBLE_DEVICES`` counts among ``ROCR_VISIBLE_DEVICES``.
+    """
     for variable in (_NVIDIA, _AMD):
         if variable in environment:
-            return variable, [name for part in environment[variable].split(",") if (name := part.strip())]
-    from .nvml import device_count
-
-    count = device_count()
+            return variable, _listed(environment[variable])
+    if _AMD_BELOW in environment:
+        return _AMD, [str(index) for index in range(len(_listed(environment[_AMD_BELOW])))]
+    count = driver.device_count()
     if count is not None:
         return _NVIDIA, [str(index) for index in range(count)]
     return _AMD, [str(index) for index in range(_amd_gpus(_AMD_NODES))]
+
+
+def _listed(text: str) -> list[str]:
+    """Return the GPUs that a variable lists, each once."""
+    names = takewhile(lambda name: not name.startswith("-"), (part.strip() for part in text.split(",")))
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def _amd_gpus(nodes: Path) -> int:

@@ -452,7 +452,7 @@ def test_a_profile_of_a_trace_has_no_result(naive):
 def test_whatever_is_no_pass_is_not_green(naive):
     """A verdict of another copy of the module, say: it must not slip through."""
     with pytest.raises(AssertionError):
-        naive._judge(Verdict("pass", "a look-alike"))
+        naive._judge.judge(Verdict("pass", "a look-alike"))
 
 
 # Sets and counts of steps that differ

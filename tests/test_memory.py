@@ -110,13 +110,11 @@ def test_a_call_that_allocates_otherwise_explains_nothing(tmp_path):
     with pytest.raises(AssertionError) as error:
         profile.assert_peak_memory(at_most=0)
     assert "aten::cat" not in str(error.value)
-    assert str(error.value).endswith("function was called once more, and allocated 7.0 MiB, not as the steps did")
+    assert str(error.value).endswith("function was called once more, which allocated 7.0 MiB, not as the steps did")
 
 
 def test_asking_the_driver_fails(tmp_path):
-    with pytest.raises(
-        AssertionError, match="2 allocations from the driver in ProfilerStep#1, expected none: nothing in"
-    ):
+    with pytest.raises(AssertionError, match="2 allocations from the driver in ProfilerStep#1, expected none"):
         made(tmp_path, [entry(0), entry(1, driver=2)]).assert_no_device_allocation()
 
 
@@ -127,9 +125,9 @@ def test_several_devices(tmp_path):
     profile.assert_peak_memory("8 MiB", device=1)
     profile.assert_peak_memory("8 MiB")
     profile.assert_no_device_allocation(device=0)
-    with pytest.raises(AssertionError, match=r"8.0 MiB above .* at the peak, on GPU 1, expected at most 2.0 MiB"):
+    with pytest.raises(AssertionError, match=r"8.0 MiB above .* at the peak on GPU 1, expected at most 2.0 MiB"):
         profile.assert_peak_memory(at_most="2 MiB")
-    with pytest.raises(AssertionError, match="1 allocation from the driver"):
+    with pytest.raises(AssertionError, match="1 allocation from the driver in ProfilerStep#1 on GPU 1, expected none"):
         profile.assert_no_device_allocation()
     with pytest.raises(NotMeasured, match="memory not measured: GPU 2 was not in use; in use: 0, 1; expected at most"):
         profile.assert_peak_memory(at_most="2 MiB", device=2)
@@ -147,6 +145,7 @@ def test_several_devices(tmp_path):
         ([entry(0), {"step": 1}], {}, "holds no allocator statistics of the step"),
         (BOTH, {"no_allocator": "the allocator 'cudaMallocAsync' keeps no statistics"}, "'cudaMallocAsync' keeps no"),
         ([], {"no_gpu": "no GPU context; use device="}, "no GPU context; use device="),
+        ([entry(0), entry(1, peak=-5)], {}, "the function reset the allocator's statistics"),
     ],
 )
 def test_what_is_not_known_is_not_measured(tmp_path, allocator, note, why):
@@ -179,8 +178,7 @@ def test_a_trace_of_others_has_none():
 
 def test_notes_of_strange_content_are_read_with_care(tmp_path):
     profile = made(tmp_path, BOTH, allocated=[[0, 1], "x", [0, "many", 1, []], [0, 5 * MIB, 1, ["aten::cat", 7]]])
-    (step_memory,) = {one.memory.allocated for one in profile.steps}
-    assert step_memory == (Allocated(0, 5 * MIB, 1, ("aten::cat", "7")),)
+    assert profile._trace.allocated == (Allocated(0, 5 * MIB, 1, ("aten::cat", "7")),)
 
 
 # What torch says

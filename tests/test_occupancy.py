@@ -220,7 +220,7 @@ def test_the_chosen_kernels_are_judged(tmp_path):
     assert profile.kernels[0].occupancy.limited_by == ("registers",)
 
 
-def test_exactly_allows_what_profilers_round(tmp_path):
+def test_limits_allow_what_profilers_round(tmp_path):
     profile = made(
         tmp_path,
         {"block": [1024, 1, 1]},
@@ -236,6 +236,8 @@ def test_exactly_allows_what_profilers_round(tmp_path):
     )
 
     profile.assert_occupancy(0.6667)
+    profile.assert_occupancy(at_least=0.6667)
+    profile.assert_occupancy(at_most=0.6666)
     with pytest.raises(AssertionError, match="of 66.67%, expected 66%"):
         profile.assert_occupancy(0.66)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from pytest_kernelprof import nvml, workers
+from pytest_kernelprof import capture, driver, plugin, workers
 from pytest_kernelprof.capture.neighbours import neighbour_on
+from pytest_kernelprof.options import RunOptions
 
 
 @pytest.mark.parametrize(
@@ -19,10 +21,12 @@ from pytest_kernelprof.capture.neighbours import neighbour_on
         (1, 2, "0,1", "1", None),
         (1, 2, " 5 , 3 ", "3", None),
         (1, 2, "GPU-aa,GPU-bb", "GPU-bb", None),
-        (2, 3, "0,1", "0", "2 of 3 xdist workers share a GPU: there are 2 GPUs"),
+        (2, 3, "0,1", "0", "2 of 3 xdist workers share a GPU (2 in all)"),
         (1, 3, "0,1", "1", None),
-        (3, 4, "7", "7", "4 of 4 xdist workers share a GPU: there is 1 GPU"),
-        (9, 2, "0,1", "1", None),  # A worker that replaces one that crashed has a higher number.
+        (3, 4, "7", "7", "4 of 4 xdist workers share a GPU (1 in all)"),
+        (2, 2, "0,1", "0", "this xdist worker replaces one that crashed, and may share its GPU with another"),
+        (1, 2, "0,0,1", "1", None),
+        (1, 2, "0,-1,1", "0", "2 of 2 xdist workers share a GPU (1 in all)"),
         (0, 1, "0,1", "0", None),
     ],
 )
@@ -33,12 +37,12 @@ def test_each_worker_takes_one_gpu(worker, count, visible, mine, why):
 
 
 def test_gpus_are_counted_where_no_variable_lists_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(nvml, "device_count", lambda: 2)
+    monkeypatch.setattr(driver, "device_count", lambda: 2)
     environment = {}
     assert workers.take_gpu(1, 2, environment) is None
     assert environment == {"CUDA_VISIBLE_DEVICES": "1"}
 
-    monkeypatch.setattr(nvml, "device_count", lambda: None)
+    monkeypatch.setattr(driver, "device_count", lambda: None)
     for node, gpu in enumerate(("0", "4711", "4712")):
         (tmp_path / str(node)).mkdir()
         (tmp_path / str(node) / "gpu_id").write_text(f"{gpu}\n")
@@ -48,8 +52,14 @@ def test_gpus_are_counted_where_no_variable_lists_them(monkeypatch, tmp_path):
     assert environment == {"HIP_VISIBLE_DEVICES": "1"}
 
 
+def test_amd_counts_among_what_the_runtime_shows():
+    environment = {"ROCR_VISIBLE_DEVICES": "4,5"}
+    assert workers.take_gpu(1, 2, environment) is None
+    assert environment == {"ROCR_VISIBLE_DEVICES": "4,5", "HIP_VISIBLE_DEVICES": "1"}
+
+
 def test_without_a_known_gpu_nothing_is_promised(monkeypatch, tmp_path):
-    monkeypatch.setattr(nvml, "device_count", lambda: None)
+    monkeypatch.setattr(driver, "device_count", lambda: None)
     monkeypatch.setattr(workers, "_AMD_NODES", tmp_path)
     environment = {}
     assert workers.take_gpu(0, 2, environment).endswith("how many GPUs there are is not known")
@@ -58,9 +68,50 @@ def test_without_a_known_gpu_nothing_is_promised(monkeypatch, tmp_path):
     assert workers.take_gpu(0, 2, {"CUDA_VISIBLE_DEVICES": ""}).endswith("is not known")
 
 
-def test_sharing_is_said_of_several_workers_only():
-    assert workers.share_gpu(1) is None
-    assert workers.share_gpu(4).startswith("4 xdist workers may share the GPU")
+def share(monkeypatch, count, devices, *, begun=False, enabled=True):
+    config = SimpleNamespace(workerinput={"workerid": "gw1", "workercount": count})
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    monkeypatch.setattr(capture, "cuda_has_begun", lambda: begun)
+    told = plugin._share_gpus(config, RunOptions(enabled=enabled, devices=devices))
+    return told, os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def test_sharing_is_said_of_several_workers_only(monkeypatch):
+    assert share(monkeypatch, 1, "shared") == (None, "3,5")
+    advice = "4 xdist workers may share the GPU (kernelprof_devices = spread gives each its own)"
+    assert share(monkeypatch, 4, "shared") == (advice, "3,5")
+    assert share(monkeypatch, 2, "spread") == (None, "5")
+    assert share(monkeypatch, 4, "spread") == ("2 of 4 xdist workers share a GPU (2 in all)", "5")
+    assert share(monkeypatch, 2, "spread", enabled=False) == (None, "3,5")
+
+
+def test_after_cuda_began_nobody_can_be_given_a_gpu(monkeypatch):
+    late = "2 xdist workers may share the GPU: CUDA had started before each could be given its own"
+    assert share(monkeypatch, 2, "spread", begun=True) == (late, "3,5")
+    assert share(monkeypatch, 1, "spread", begun=True) == (None, "3,5")
+
+
+@pytest.mark.parametrize(
+    ("answer", "torch_says", "begun"), [(0, False, True), (3, False, False), (3, True, True), (100, False, True)]
+)
+def test_cuda_has_begun_once_the_driver_answers(monkeypatch, answer, torch_says, begun):
+    library = SimpleNamespace(cuDeviceGetCount=lambda _: answer)
+    monkeypatch.setattr(driver.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: torch_says)))
+    assert capture.cuda_has_begun() is begun
+
+
+def test_without_driver_and_torch_nothing_has_begun(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(driver, "_CUDA", "libnothing.so")
+    assert not capture.cuda_has_begun()
+
+
+def test_workers_with_names_of_their_own_may_share(monkeypatch):
+    config = SimpleNamespace(workerinput={"workerid": "alpha", "workercount": 2})
+    monkeypatch.setattr(capture, "cuda_has_begun", lambda: False)
+    told = plugin._share_gpus(config, RunOptions(enabled=True, devices="spread"))
+    assert told == "2 xdist workers may share the GPU: the worker has a name of its own, 'alpha'"
 
 
 class FakeNvml:
@@ -105,19 +156,19 @@ TORCH = SimpleNamespace(
     ],
 )
 def test_other_processes_on_a_gpu(monkeypatch, pids, why):
-    monkeypatch.setattr(nvml, "_library", lambda: FakeNvml(pids))
+    monkeypatch.setattr(driver, "_library", lambda: FakeNvml(pids))
     assert neighbour_on(TORCH, 0) == why
 
 
 def test_a_driver_that_does_not_answer_tells_of_nobody(monkeypatch):
-    monkeypatch.setattr(nvml, "_library", lambda: None)
+    monkeypatch.setattr(driver, "_library", lambda: None)
     assert neighbour_on(TORCH, 0) is None
-    assert nvml.device_count() is None
-    monkeypatch.setattr(nvml, "_library", lambda: FakeNvml((1, 2), fails=True))
+    assert driver.device_count() is None
+    monkeypatch.setattr(driver, "_library", lambda: FakeNvml((1, 2), fails=True))
     assert neighbour_on(TORCH, 0) is None
-    assert nvml.device_count() is None
-    monkeypatch.setattr(nvml, "_library", FakeNvml)
-    assert nvml.device_count() == 2
+    assert driver.device_count() is None
+    monkeypatch.setattr(driver, "_library", FakeNvml)
+    assert driver.device_count() == 2
     old = SimpleNamespace(**vars(TORCH))
     old.cuda = SimpleNamespace(get_device_properties=lambda _: SimpleNamespace())
     assert neighbour_on(old, 0) is None
@@ -167,17 +218,3 @@ def test_a_run_without_workers_sees_all_gpus(pytester, monkeypatch):
 def test_wrong_values_are_refused(pytester):
     result = pytester.runpytest_inprocess("--kernelprof-devices=each")
     result.stderr.fnmatch_lines(["*--kernelprof-devices='each' is not accepted; accepted: shared or spread"])
-
-
-def test_after_cuda_began_a_worker_shares(monkeypatch):
-    from pytest_kernelprof import capture, plugin
-    from pytest_kernelprof.options import RunOptions
-
-    config = SimpleNamespace(workerinput={"workerid": "gw1", "workercount": 2})
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    monkeypatch.setitem(__import__("sys").modules, "torch", SimpleNamespace())
-    monkeypatch.setattr(capture, "cuda_has_begun", lambda: True)
-    told = plugin._share_gpus(config, RunOptions(enabled=True, devices="spread"))
-    assert told.endswith("CUDA had started before pytest-kernelprof could choose one")
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"
-    assert plugin._share_gpus(config, RunOptions(enabled=False, devices="spread")) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from ..load.allocations import allocated_in
 from ..model import Allocated
+from .devices import quiet
 
 _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
@@ -67,15 +67,13 @@ def watching_allocations(torch: Any, path: Path) -> Iterator[list[Allocated]]:
         path: A file to write and remove.
     """
     found: list[Allocated] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
         profiler.start()
     try:
         yield found
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             profiler.stop()
     profiler.export_chrome_trace(str(path))
     found += allocated_in(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from ..options import Settings
 from .allocator import watching_allocations
 from .devices import Health, import_torch, noticing_loss
 from .session import Session, refuse_other_profiler
-from .surroundings import Surroundings, surroundings_of, under
+from .surroundings import Surroundings, casting_anew, surroundings_of, under
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Target:
         """Name of the function."""
         return function_name(self.function)
 
-    def words(self) -> Subject:
+    def described(self) -> Subject:
         """Return what is profiled.
 
         Raises:
@@ -60,17 +60,18 @@ class Target:
 
     def subject(self) -> dict[str, Any]:
         """Return what is profiled and how, in the words of a `Recording`."""
-        return {**self.words(), "warmup": self.settings.warmup, "setup": self.settings.setup is not None}
+        return {**self.described(), "warmup": self.settings.warmup, "setup": self.settings.setup is not None}
 
 
 class _Calls:
     """Calls a target, counting, so that a failure can say in which call it came."""
 
-    def __init__(self, target: Target, steps: int) -> None:
+    def __init__(self, target: Target, steps: int, *, again: bool = False) -> None:
         self.target = target
         self.args = target.args
         self.total = target.settings.warmup + steps
         self.number = 0
+        self.again = again
 
     def prepare(self) -> None:
         """Run ``setup=`` for the next call, outside its window."""
@@ -97,11 +98,13 @@ class _Calls:
         except CaptureError:
             raise
         except Exception as error:
-            if self.number == 1:
+            if self.number == 1 and not self.again:
                 raise  # The user's own error; nothing about calling again explains it.
+            told = f"raised in call {self.number} of {self.total}"
+            if self.again:
+                told = f"raised when it was called again, to be compared (call {self.number} of {self.total})"
             raise CaptureError(
-                f"{who} raised in call {self.number} of {self.total}; use setup= or profiled.block() "
-                f"({type(error).__name__}: {error})"
+                f"{who} {told}; use setup= or profiled.block() ({type(error).__name__}: {error})"
             ) from error
 
 
@@ -137,6 +140,7 @@ def profile_calls(
     result = None
     with noticing_loss(health, test):
         for left in reversed(range(settings.warmup)):
+            result = None  # Each call finds the memory of the one before free.
             calls.prepare()
             if left == 0 and looks_at_memory and torch.cuda.is_initialized():
                 with watching_allocations(torch, path) as allocated:
@@ -147,14 +151,21 @@ def profile_calls(
         session = Session(torch, settings, health, steps=settings.steps, subject=subject, shared=shared)
         with session:
             for number in range(settings.steps):
+                result = None
                 calls.prepare()
                 if number == 0 or settings.setup is not None:
                     session.synchronize()  # Later steps begin where the last one was waited for.
-                with session.step(number):
-                    result = calls.run()
-                session.check_alone(f"{target.name} (call {calls.number} of {calls.total})")
-                session.synchronize()
+                result = _measured(session, number, calls)
         session.export(path)
+    return result
+
+
+def _measured(session: Session, number: int, calls: _Calls) -> Any:
+    """Make the call that is a step, and wait for it."""
+    with session.step(number):
+        result = calls.run()
+    session.check_alone(f"{calls.target.name} (call {calls.number} of {calls.total})")
+    session.synchronize()
     return result
 
 
@@ -178,12 +189,10 @@ def profile_alternately(
         CaptureError: A function failed.
     """
     torch = import_torch()
-    subject = {**targets[0].subject(), "test": test, "against": targets[1].name}
+    subject = {**targets[0].subject(), "test": test, "against": targets[1].subject()}
     refuse_other_profiler(torch)
-    sides = [_Calls(target, rounds) for target in targets]
-    one, other = (target.surroundings for target in targets)
-    # Entered once where that can be: leaving autocast forgets what was cast, and it would be cast in every call.
-    with noticing_loss(health, test), under(torch, one if one == other else {}):
+    sides = [_Calls(target, rounds, again=True) for target in targets]
+    with noticing_loss(health, test), casting_anew(torch):
         for calls in sides:
             with under(torch, calls.target.surroundings):
                 for _ in range(calls.target.settings.warmup):
@@ -196,10 +205,7 @@ def profile_alternately(
                 with under(torch, calls.target.surroundings):
                     calls.prepare()
                     session.synchronize()
-                    with session.step(number):
-                        calls.run()
-                    session.check_alone(f"{calls.target.name} (call {calls.number} of {calls.total})")
-                    session.synchronize()
+                    _measured(session, number, calls)
         session.export(path)
 
 
@@ -212,13 +218,17 @@ def see_allocations(target: Target, path: Path) -> tuple[Allocated, ...]:
     """
     torch = import_torch()
     allocated: list[Allocated] = []
-    # It explains a failure, and must never become one.
-    with suppress(Exception), under(torch, target.surroundings):
+    try:
         refuse_other_profiler(torch)
-        calls = _Calls(target, 1)
-        calls.prepare()
-        with watching_allocations(torch, path) as allocated:
-            calls.run()
+        with casting_anew(torch), under(torch, target.surroundings):
+            calls = _Calls(target, 1, again=True)
+            calls.prepare()
+            with watching_allocations(torch, path) as allocated:
+                calls.run()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - it explains a failure, and must never become one, nor a skip
+        return ()
     return tuple(allocated)
 
 

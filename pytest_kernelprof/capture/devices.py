@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .. import driver
 from ..errors import CaptureError
 from ..options import DeviceRequirement
 
@@ -148,4 +151,13 @@ def noticing_loss(health: Health, test: str, error: BaseException | None = None)
 
 def cuda_has_begun() -> bool:
     """Return whether CUDA was started in this process: from then on nobody can change which GPUs it sees."""
-    return bool(import_torch().cuda.is_initialized())
+    torch = sys.modules.get("torch")
+    return driver.cuda_has_begun() or (torch is not None and bool(torch.cuda.is_initialized()))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep torch's own warnings about profiling out of the test, where they could be errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

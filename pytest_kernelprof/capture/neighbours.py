@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..nvml import compute_processes
+from ..driver import compute_processes
 
 
 def neighbour_on(torch: Any, index: int) -> str | None:

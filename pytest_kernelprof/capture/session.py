@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -18,7 +17,7 @@ from ..load.own import CANARY, METADATA_KEY, NO_CONTEXT, STEP_PREFIX, SYNCHRONIZ
 from ..load.recording import Recording
 from ..options import Settings
 from .allocator import figures_of, used_between, why_no_figures
-from .devices import Accelerator, Health, synchronize, with_context
+from .devices import Accelerator, Health, quiet, synchronize, with_context
 from .neighbours import neighbour_on
 
 
@@ -63,8 +62,7 @@ class Session:
         self.steps = steps
         self.subject = subject
         self.settings = settings
-        self.allocator: list[dict[str, int]] = []
-        self.figures: dict[int, dict[str, int]] = {}
+        self.allocator_entries: list[dict[str, int]] = []
         self.accelerators = [] if health.lost_in else with_context(torch)
         kinds = {"cuda" if name == "rocm" else name for name in settings.activities or ("cpu", "cuda", "xpu")}
         watched = [one for one in self.accelerators if one.kind in kinds]
@@ -84,14 +82,14 @@ class Session:
             self.no_gpu = "this build of torch cannot record GPU events"
             wanted = [activity.CPU]
             self.watched = []
-        self.counted = [one.index for one in self.watched if one.kind == "cuda"]
-        self.no_allocator = why_no_figures(torch) if self.counted else None
+        self.cuda_indices = [one.index for one in self.watched if one.kind == "cuda"]
+        self.no_allocator = why_no_figures(torch) if self.cuda_indices else None
         self.profiler = torch.profiler.profile(activities=wanted, **_all_threads())
 
     def __enter__(self) -> Session:
         # Everything launched so far must be over: it would leak into the recording.
         synchronize(self.torch, self.accelerators)
-        with _quiet():
+        with quiet():
             self.profiler.start()
         try:
             self._launch_canaries()
@@ -108,13 +106,16 @@ class Session:
             self._abandon()
             return
         self._look_for_neighbours()
-        with _quiet():
+        late = [one.device for one in with_context(self.torch) if one not in self.accelerators]
+        if late:
+            self.no_allocator = f"{', '.join(late)} came into use during the recording; use it before, or warmup="
+        with quiet():
             self.profiler.add_metadata_json(METADATA_KEY, self._note().to_json())
             self.profiler.stop()
 
     def _abandon(self) -> None:
         """Stop without a trace, so that the next test finds no profiler running."""
-        with suppress(Exception), _quiet():  # The error that brought us here is the one to report.
+        with suppress(Exception), quiet():  # The error that brought us here is the one to report.
             self.profiler.stop()
         if _profiler_active(self.torch):
             # stop() synchronises first, which fails once the context is lost.
@@ -123,14 +124,20 @@ class Session:
             self.torch.autograd.profiler._run_on_profiler_stop()
 
     def _launch_canaries(self) -> None:
-        """Launch one tiny kernel a device: if the trace lacks it, the trace tells nothing of the GPU."""
+        """Launch one tiny kernel a device: if the trace lacks it, the trace tells nothing of the GPU.
+
+        Its memory is a canary as well: where the allocator does not count it, it counts nothing.
+        """
+        before = {index: figures_of(self.torch, index) for index in self.cuda_indices}
         for accelerator in self.watched:
             with self.torch.profiler.record_function(CANARY):
                 self.torch.empty(1, device=accelerator.device).fill_(1)
+        if any(figures_of(self.torch, index) == figures for index, figures in before.items()):
+            self.no_allocator = self.no_allocator or "torch's allocator is switched off, or keeps no statistics"
 
     def _look_for_neighbours(self) -> None:
         """Notice other processes on the GPUs: their work makes times longer that are measured meanwhile."""
-        for index in self.counted:
+        for index in self.cuda_indices:
             self.shared = self.shared or neighbour_on(self.torch, index)
 
     def synchronize(self) -> None:
@@ -142,18 +149,16 @@ class Session:
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
         """Mark a step in the trace; note what the allocator did in it, outside its window."""
-        for index in self.counted:
-            if index not in self.figures or self.settings.setup is not None or self.subject.get("against"):
-                self.figures[index] = figures_of(self.torch, index)
+        before = {index: figures_of(self.torch, index) for index in self.cuda_indices}
+        for index in self.cuda_indices:
             with suppress(RuntimeError):  # An allocator without statistics.
                 self.torch.cuda.reset_peak_memory_stats(index)
         with self.torch.profiler.record_function(f"{STEP_PREFIX}{number}"):
             yield
-        for index in self.counted:
-            start, end = self.figures[index], figures_of(self.torch, index)
-            self.figures[index] = end
+        for index, start in before.items():
+            end = figures_of(self.torch, index)
             if start and end and not self.no_allocator:
-                self.allocator.append({"step": number, "device": index, **used_between(start, end)})
+                self.allocator_entries.append({"step": number, "device": index, **used_between(start, end)})
 
     def check_alone(self, where: str) -> None:
         """Refuse to go on if another profiler was started inside: it took the events of ours.
@@ -166,7 +171,7 @@ class Session:
 
     def export(self, path: Path) -> None:
         """Write the trace file."""
-        with _quiet():
+        with quiet():
             self.profiler.export_chrome_trace(str(path))
 
     def _note(self) -> Recording:
@@ -181,7 +186,7 @@ class Session:
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             device=_device_name(torch, self.watched),
             driver=_driver_version() if self.watched else None,
-            allocator=tuple(self.allocator),
+            allocator=tuple(self.allocator_entries),
             no_allocator=self.no_allocator,
             shared_gpu=self.shared,
             torch=str(torch.__version__),
@@ -218,11 +223,3 @@ def _driver_version() -> str | None:
         return None
     found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", text)
     return found[1] if found else None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch's own warnings about profiling out of the test, where they could be errors."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

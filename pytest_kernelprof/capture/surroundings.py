@@ -49,11 +49,21 @@ def under(torch: Any, wanted: Surroundings) -> Iterator[None]:
                 continue
             switches[name].set(value)
             stack.callback(switches[name].set, now)
-            if name.startswith("autocast"):
-                # What was cast for other settings must not be found again.
-                torch.clear_autocast_cache()
-                stack.callback(torch.clear_autocast_cache)
         yield
+
+
+@contextmanager
+def casting_anew(torch: Any) -> Iterator[None]:
+    """Begin and end without what autocast has cast and keeps.
+
+    In between it is kept, as it was while a function was profiled within ``with torch.autocast``:
+    otherwise every call would cast its weights again.
+    """
+    torch.clear_autocast_cache()
+    try:
+        yield
+    finally:
+        torch.clear_autocast_cache()
 
 
 def _switches(torch: Any) -> dict[str, _Switch]:
@@ -75,6 +85,7 @@ def _switches(torch: Any) -> dict[str, _Switch]:
     found["sdpa order"] = order
     found["deterministic"] = _Switch(lambda: _determinism(torch), lambda value: _be_deterministic(torch, *value))
     found["float32 matmul"] = _Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    found["threads"] = _Switch(torch.get_num_threads, torch.set_num_threads)
     found["default dtype"] = _Switch(torch.get_default_dtype, torch.set_default_dtype)
     for name in ("enabled", "benchmark", "deterministic", "allow_tf32"):
         found[f"cudnn {name}"] = _attribute(cudnn, name)
@@ -87,8 +98,11 @@ def _nothing(_: Any) -> None:
 
 def _autocast(torch: Any, kind: str) -> _Switch:
     def switch(value: tuple[bool, Any]) -> None:
-        torch.set_autocast_enabled(kind, value[0])
-        torch.set_autocast_dtype(kind, value[1])
+        enabled, dtype = value
+        if enabled and dtype != torch.get_autocast_dtype(kind):
+            torch.clear_autocast_cache()  # What was cast to another type must not be found again.
+        torch.set_autocast_enabled(kind, enabled)
+        torch.set_autocast_dtype(kind, dtype)
 
     return _Switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), switch)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model import Allocated, together
+from ..model import Allocated
 
 _ALLOCATION = "[memory]"
 _GPU_TYPES = (1, 6, 12)
@@ -26,7 +26,7 @@ def allocated_in(path: Path) -> tuple[Allocated, ...]:
     for event in events:
         if event.get("cat") == "cpu_op" or _is_gpu_allocation(event):
             threads.setdefault(event["tid"], []).append(event)
-    return together(one for rows in threads.values() for one in _of_thread(rows))
+    return _together(one for rows in threads.values() for one in _of_thread(rows))
 
 
 def _is_gpu_allocation(event: dict[str, Any]) -> bool:
@@ -48,3 +48,13 @@ def _of_thread(rows: list[dict[str, Any]]) -> Iterator[Allocated]:
             yield Allocated(args["Device Id"], args["Bytes"], 1, tuple(name for _, name in open_ops))
         else:
             open_ops.append((now + row["dur"], row["name"]))
+
+
+def _together(allocated: Iterable[Allocated]) -> tuple[Allocated, ...]:
+    """Return what each chain of ops was given on each GPU, most bytes first."""
+    sums: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
+    for one in allocated:
+        size, blocks = sums.get((one.device, one.chain), (0, 0))
+        sums[one.device, one.chain] = (size + one.size_bytes, blocks + one.blocks)
+    found = [Allocated(device, *numbers, chain) for (device, chain), numbers in sums.items()]
+    return tuple(sorted(found, key=lambda one: -one.size_bytes))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..events import FOREVER, MISSING, NO_ID, Call, Kernel, Memcpy, Memset, Op, Views
 from ..eventset import EventSet, LaunchSet, Vocabulary
-from ..model import Memory, Range, Step, Trace, TraceWarning
+from ..model import NO_MEMORY, Memory, Range, Step, Trace, TraceWarning
 from ..units import counted
 from .calls import LAUNCHES, CallKind, call_kind, is_host_sync
 from .columns import Columns, Span
@@ -93,6 +93,7 @@ def build(document: Document) -> Trace:
         incomplete=summary(totals, steps),
         warnings=(*warnings, *document.problems.warnings(), *_warnings(joined, totals)),
         no_gpu=recording.no_gpu if recording else None,
+        allocated=recording.known_allocated() if recording else (),
         shared_gpu=recording.shared_gpu if recording else None,
     )
 
@@ -276,6 +277,7 @@ class _StepMaker:
             return Views(Call, self.nested.calls, rows)
 
         window = self.windows[index] if index is not None and self.windows else None
+        untimed = next((why for found in reasons for why in found.get("ops", ())), None)
         launching = options("launch", "launches")
         return Step(
             name=name,
@@ -291,16 +293,15 @@ class _StepMaker:
             ops=EventSet(Views(Op, self.nested.ops, group.ops), **options("op", "ops")),
             ranges=tuple(map(self._range, group.spans)),
             timed=(self._range(window),) if window else (),
-            memory=self._memory(index, window),
+            untimed=untimed,
+            memory=Memory(why_not_measured=untimed) if untimed else self._memory(index),
         )
 
     def _range(self, span: Span) -> Range:
         return Range(span.name, span.start_ns, span.end_ns, self.threads[span.thread])
 
-    def _memory(self, index: int | None, window: Span | None) -> Memory:
-        if self.recording is None or index is None or window is None:
-            return Memory()
-        return self.recording.memory_of(index)
+    def _memory(self, index: int | None) -> Memory:
+        return NO_MEMORY if self.recording is None or index is None else self.recording.memory_of(index)
 
 
 def _strayed(columns: Columns) -> set[str]:

@@ -42,7 +42,8 @@ class Recording:
             memory in the last call of the warm-up; ``None`` if nobody looked.
         no_allocator: Why the allocator told nothing; ``None`` if it did, or no GPU was watched.
         shared_gpu: Who else used the GPU during the recording; ``None`` if nobody is known to have.
-        against: Name of the function whose calls alternate with those of `function`; see `side_of`.
+        against: What the function is, in the same words (``function``, ``module``, ``arguments``, ``warmup``,
+            ``setup``), whose calls alternate with those of `function`; see `side_of`.
         seal: Digest of everything in the file but itself, in one that `recordings` wrote.
     """
 
@@ -70,7 +71,7 @@ class Recording:
     allocated: tuple[Any, ...] | None = None
     no_allocator: str | None = None
     shared_gpu: str | None = None
-    against: str | None = None
+    against: dict[str, Any] | None = None
     seal: str | None = None
 
     @property
@@ -93,13 +94,15 @@ class Recording:
         why = self.no_allocator or self.no_gpu
         entries = [one for one in self.allocator if isinstance(one, dict) and one.get("step") == step]
         devices = [[one.get(name) for name in DeviceMemory._fields] for one in entries]
-        if why is None and (not devices or not all(type(value) is int for device in devices for value in device)):
+        numbers = [value for device in devices for value in device if type(value) is int]
+        if why is None and (not devices or len(numbers) < len(devices) * len(DeviceMemory._fields)):
             why = "the recording holds no allocator statistics of the step"
-        if why:
-            return Memory(why_not_measured=why)
-        return Memory(tuple(map(DeviceMemory._make, devices)), self._allocated(), None)
+        if why is None and min(numbers) < 0:
+            why = "the function reset the allocator's statistics"
+        return Memory((), why) if why else Memory(tuple(map(DeviceMemory._make, devices)))
 
-    def _allocated(self) -> tuple[Allocated, ...]:
+    def known_allocated(self) -> tuple[Allocated, ...]:
+        """Return who was given GPU memory in the last call of the warm-up, as far as the note can be read."""
         found = []
         for entry in self.allocated or ():
             if not isinstance(entry, (list, tuple)) or len(entry) != 4:
@@ -127,11 +130,13 @@ class Recording:
             arguments[name] = None if listed is None else tuple(listed)
         arguments["canary_devices"] = arguments["canary_devices"] or ()
         arguments["allocator"] = arguments["allocator"] or ()
+        if not isinstance(arguments.get("against"), (dict, type(None))):
+            return None
         texts = (item for key, item in arguments.items() if key in _TEXTS)
         return cls(**arguments) if all(item is None or isinstance(item, str) for item in texts) else None
 
 
 _TEXTS = (
     *("no_gpu", "function", "module", "requires", "test", "date", "device", "driver"),
-    *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal", "no_allocator", "shared_gpu", "against"),
+    *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal", "no_allocator", "shared_gpu"),
 )

@@ -104,10 +104,7 @@ def _occupancy_row(kernel: Kernel) -> list[str]:
 
 def _allocated_table(allocated: Sequence[Allocated], *, verbose: bool) -> str:
     """Return who was given GPU memory, as a table."""
-    rows = [
-        [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _ops(one.chain)]
-        for one in sorted(allocated, key=lambda one: -one.size_bytes)
-    ]
+    rows = [[format_bytes(one.size_bytes), str(one.blocks), str(one.device), _ops(one.chain)] for one in allocated]
     return _table(("bytes", "blocks", "GPU", "allocated by"), rows, verbose=verbose)
 
 

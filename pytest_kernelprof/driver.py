@@ -1,8 +1,9 @@
 """Questions to NVIDIA's driver that torch cannot answer without another package, or only once CUDA runs.
 
 Source:
-    NVML API reference, ``nvmlDeviceGetComputeRunningProcesses_v3`` and the calls before it. The
-    library is part of the driver; where it is missing or refuses, the answer is ``None``.
+    NVML API reference, ``nvmlDeviceGetComputeRunningProcesses_v3`` and the calls before it; CUDA
+    Driver API, ``cuDeviceGetCount``. The libraries are parts of the driver; where they are missing
+    or refuse, the answer is ``None``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-_LIBRARY = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
+_LIBRARY, _CUDA = ("nvml.dll", "nvcuda.dll") if sys.platform == "win32" else ("libnvidia-ml.so.1", "libcuda.so.1")
+_NOT_INITIALIZED = 3
+"""``CUDA_ERROR_NOT_INITIALIZED``."""
 _MOST_PROCESSES = 256
 
 
@@ -35,6 +38,19 @@ def _library() -> Any:
         return library if library.nvmlInit_v2() == 0 else None
     except (OSError, AttributeError):
         return None
+
+
+def cuda_has_begun() -> bool:
+    """Return whether the driver runs in this process: from then on nobody can change which GPUs it sees.
+
+    Counting GPUs is enough to start it, long before torch says that CUDA is initialized.
+    """
+    count = ctypes.c_int()
+    try:
+        answer: int = ctypes.CDLL(_CUDA).cuDeviceGetCount(ctypes.byref(count))
+    except (OSError, AttributeError):
+        return False
+    return answer != _NOT_INITIALIZED
 
 
 def device_count() -> int | None:
