@@ -328,7 +328,8 @@ class Assertions:
         all is a failure; a kernel of which the trace tells too little (AMD, Intel) is *not measured*.
 
         Args:
-            exactly: A fraction from 0 to 1, met within 0.0005 (0.05 percentage points).
+            exactly: A fraction from 0 to 1; this and all limits may be missed by 0.0005 (0.05
+                percentage points).
             at_most: The largest that passes.
             at_least: The smallest that passes.
             between: The smallest and the largest.
@@ -407,7 +408,7 @@ class Assertions:
 
         Args:
             other: The slower one.
-            by: How many times as fast it must be at least; 1 is any faster.
+            by: How many times as fast it must be at least, from 1, which is any faster.
             on: ``gpu`` compares GPU time, ``cpu`` the time of the calls on the CPU.
             steps: How often each is called; by default 30, or as often as either was profiled.
             **selectors: As for `assert_gpu_time`; with ``on="cpu"``, ``region=`` alone.

@@ -17,7 +17,7 @@ from ..options import Settings
 from .allocator import watching_allocations
 from .devices import Health, import_torch, noticing_loss
 from .session import Session, refuse_other_profiler
-from .surroundings import Surroundings, casting_anew, surroundings_of, under
+from .surroundings import Surroundings, casting_anew, casts_clash, surroundings_of, under
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,11 @@ def profile_alternately(
     subject = {**targets[0].subject(), "test": test, "against": targets[1].subject()}
     refuse_other_profiler(torch)
     sides = [_Calls(target, rounds, again=True) for target in targets]
+    clash = casts_clash(targets[0].surroundings, targets[1].surroundings)
     with noticing_loss(health, test), casting_anew(torch):
         for calls in sides:
+            if clash:
+                torch.clear_autocast_cache()
             with under(torch, calls.target.surroundings):
                 for _ in range(calls.target.settings.warmup):
                     calls.prepare()
@@ -202,6 +205,8 @@ def profile_alternately(
         with Session(torch, settings, health, steps=2 * rounds, subject=subject, shared=shared) as session:
             for number in range(2 * rounds):
                 calls = sides[side_of(number)]
+                if clash:
+                    torch.clear_autocast_cache()
                 with under(torch, calls.target.surroundings):
                     calls.prepare()
                     session.synchronize()

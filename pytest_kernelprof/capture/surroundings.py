@@ -66,6 +66,12 @@ def casting_anew(torch: Any) -> Iterator[None]:
         torch.clear_autocast_cache()
 
 
+def casts_clash(one: Surroundings, other: Surroundings) -> bool:
+    """Return whether autocast casts to one type here and to another there: it would find what was cast there."""
+    both = [name for name in one if name in other and name.startswith("autocast ") and isinstance(one[name], tuple)]
+    return any(one[name][0] and other[name][0] and one[name][1] != other[name][1] for name in both)
+
+
 def _switches(torch: Any) -> dict[str, _Switch]:
     """Return what can be read and set, in the order in which it must be set."""
     cuda, attention, cudnn = torch.cuda, torch.backends.cuda, torch.backends.cudnn
@@ -98,11 +104,8 @@ def _nothing(_: Any) -> None:
 
 def _autocast(torch: Any, kind: str) -> _Switch:
     def switch(value: tuple[bool, Any]) -> None:
-        enabled, dtype = value
-        if enabled and dtype != torch.get_autocast_dtype(kind):
-            torch.clear_autocast_cache()  # What was cast to another type must not be found again.
-        torch.set_autocast_enabled(kind, enabled)
-        torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_enabled(kind, value[0])
+        torch.set_autocast_dtype(kind, value[1])
 
     return _Switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), switch)
 
