@@ -456,13 +456,13 @@ GUARDS = """
     def once(x):
         ORDER.append("once")
         with torch.profiler.record_function("part"):
-            return x @ x
+            return x + 1
 
     def often(x):
         ORDER.append("often")
         with torch.profiler.record_function("part"):
-            for _ in range(30):
-                y = x @ x
+            for _ in range(100):
+                y = x + 1
         return y
 
     def ones(device):
@@ -662,27 +662,29 @@ SHARED = """
 
     pytestmark = pytest.mark.kernelprof(device="cpu")
 
-    def often(x):
-        for _ in range(8):
-            y = x @ x
+    def add(x, times):
+        for _ in range(times):
+            y = x + 1
         return y
+
+    def ones(fixture):
+        return torch.ones(4, device=fixture.device)
 
     @pytest.fixture(scope="module")
     def base(module_profiled):
-        return module_profiled.configure(name="base")(torch.matmul, *[torch.ones(128, 128)] * 2)
+        return module_profiled.configure(name="base")(add, ones(module_profiled), 20)
 
     def test_true(base, profiled):
-        base.assert_faster_than(profiled(often, torch.ones(128, 128)), by=2, on="cpu")
+        base.assert_faster_than(profiled(add, ones(profiled), 200), by=2, on="cpu")
 
     def test_false(base, profiled):
-        base.assert_faster_than(profiled(often, torch.ones(2, 2)), by=2, on="cpu")
+        base.assert_faster_than(profiled(add, ones(profiled), 1), by=2, on="cpu")
 
     def test_names_that_run_together(profiled):
-        x = torch.ones(128, 128)
-        one = profiled.configure(name="a")(torch.matmul, x, x)
-        two = profiled.configure(name="a against b")(often, x)
-        slow = profiled.configure(name="b against c")(often, x)
-        fast = profiled.configure(name="c")(torch.matmul, x, x)
+        one = profiled.configure(name="a")(add, ones(profiled), 10)
+        two = profiled.configure(name="a against b")(add, ones(profiled), 100)
+        slow = profiled.configure(name="b against c")(add, ones(profiled), 100)
+        fast = profiled.configure(name="c")(add, ones(profiled), 10)
         one.assert_faster_than(slow, by=2, on="cpu")
         two.assert_faster_than(fast, by=2, on="cpu")
 """
