@@ -11,7 +11,8 @@ from .errors import MisuseError
 from .eventset import EventSet, Selection
 from .judging import Judge
 from .limits import AT_LEAST_ONE, BYTES, FRACTION, NONE, ONE, TIME, limit
-from .model import Allocated, Step, Trace
+from .memory import Allocated
+from .model import Step, Trace
 from .selecting import Selectors, gpu_readings, reading
 
 if TYPE_CHECKING:

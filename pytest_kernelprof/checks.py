@@ -19,7 +19,7 @@ from .events import Event, Kernel, Memcpy, Memset
 from .eventset import EventSet, Selection
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
-from .model import Allocated
+from .memory import Allocated
 from .names import decode_kernel, glob, matches
 from .units import counted, format_bytes, plural
 

@@ -9,7 +9,8 @@ from .checks import Outcome, Reading, Verdict, agreement, first_that_decides
 from .errors import MisuseError
 from .eventset import Selection
 from .judging import Judge
-from .model import Allocated, Step, Trace
+from .memory import Allocated
+from .model import Step, Trace
 from .selecting import Selectors, gpu_readings, reading, selection
 from .time_checks import Side, Times, cpu_times, expected_factor, faster_than, gpu_times, other_work
 

@@ -9,7 +9,8 @@ from typing import Any
 from .checks import PASSED, Outcome, Table, Verdict, first_that_decides
 from .errors import MisuseError
 from .limits import Limit
-from .model import Allocated, DeviceMemory, Step
+from .memory import Allocated, DeviceMemory
+from .model import Step
 from .units import counted, format_bytes
 
 _TOLD: dict[str, Callable[[int, str], str]] = {
@@ -51,17 +52,21 @@ def _of_step(step: Step, field: str, allowed: Limit, device: int | None) -> Verd
     number: int = getattr(most, field)
     if allowed.holds(number, exact=True):
         return PASSED
-    where = f" on GPU {most.device}" if len(step.memory.devices) > 1 else ""
+    where = f" on GPU {most.device}" if len(_known(step)) > 1 else ""
     return Verdict(Outcome.FAIL, f"{_TOLD[field](number, step.name)}{where}, {expected}", table=_table(found))
 
 
 def _devices(step: Step, device: int | None) -> tuple[list[DeviceMemory], str | None]:
     """Return the statistics of the GPUs that are asked for, or why there are none."""
-    if step.memory.why_not_measured:
-        return [], step.memory.why_not_measured
-    found = [one for one in step.memory.devices if device in (None, one.device)]
-    there = ", ".join(str(one.device) for one in step.memory.devices)
+    if step.why_no_memory:
+        return [], step.why_no_memory
+    found = [one for one in _known(step) if device in (None, one.device)]
+    there = ", ".join(str(one.device) for one in _known(step))
     return found, None if found else f"GPU {device} was not in use; in use: {there}"
+
+
+def _known(step: Step) -> tuple[DeviceMemory, ...]:
+    return step.memory.devices if step.memory else ()
 
 
 def _table(devices: Sequence[DeviceMemory]) -> Table:
@@ -77,10 +82,10 @@ def _explained(verdict: Verdict, steps: Sequence[Step], look: Look) -> Verdict:
     allocated, source = look()
     if not allocated:
         return verdict
-    sums = {one.device: 0 for one in steps[0].memory.devices}
+    sums = {one.device: 0 for one in _known(steps[0])}
     for one in allocated:
         sums[one.device] = sums.get(one.device, 0) + one.size_bytes
-    if any({one.device: one.allocated_bytes for one in step.memory.devices} == sums for step in steps):
+    if any({one.device: one.allocated_bytes for one in _known(step)} == sums for step in steps):
         return replace(verdict, allocated=allocated, remark=source)
     total = format_bytes(sum(sums.values()))
     return replace(verdict, remark=f"{source}, which allocated {total}, not as the steps did")

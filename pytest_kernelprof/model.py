@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import NotMeasured
 from .events import FOREVER, Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
 from .eventset import EventSet, LaunchSet, Selection
 from .names import glob
+
+if TYPE_CHECKING:
+    from .memory import Allocated, Memory
 
 
 class Orphans(NamedTuple):
@@ -23,7 +26,7 @@ class Orphans(NamedTuple):
     late: tuple[GpuEvent, ...] = ()
 
 
-class Range(NamedTuple):
+class Range:
     """A ``record_function`` range, or a step.
 
     Attributes:
@@ -33,62 +36,18 @@ class Range(NamedTuple):
         thread: Where it was opened.
     """
 
-    name: str
-    start_ns: int
-    end_ns: int
-    thread: Thread
+    __slots__ = ("end_ns", "name", "start_ns", "thread")
+
+    def __init__(self, name: str, start_ns: int, end_ns: int, thread: Thread) -> None:
+        """Place a range."""
+        self.name = name
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.thread = thread
 
     def encloses(self, other: Range) -> bool:
         """Return whether another range lies in this one, on the same thread."""
         return self.thread == other.thread and self.start_ns <= other.start_ns and other.end_ns <= self.end_ns
-
-
-class DeviceMemory(NamedTuple):
-    """What torch's caching allocator did on one GPU during a step.
-
-    Attributes:
-        device: Index of the GPU.
-        peak_bytes: Most that was in use at a time, above what was in use when the step began.
-        allocated_bytes: Sum of all blocks that it gave away, also of those that it got back and
-            gave away again.
-        driver_allocations: How often it asked the driver for memory.
-    """
-
-    device: int
-    peak_bytes: int
-    allocated_bytes: int
-    driver_allocations: int
-
-
-class Allocated(NamedTuple):
-    """GPU memory that some ops asked the allocator for.
-
-    Attributes:
-        device: Index of the GPU.
-        size_bytes: Sum of the blocks, in bytes, as the allocator rounded them.
-        blocks: How many.
-        chain: Names of the ops, outermost first; empty outside ops.
-    """
-
-    device: int
-    size_bytes: int
-    blocks: int
-    chain: tuple[str, ...]
-
-
-class Memory(NamedTuple):
-    """What the allocators of the GPUs did during a step.
-
-    Attributes:
-        devices: Their statistics, one entry a GPU in use.
-        why_not_measured: Why the statistics are not known; ``None`` if they are.
-    """
-
-    devices: tuple[DeviceMemory, ...] = ()
-    why_not_measured: str | None = None
-
-
-NO_MEMORY = Memory(why_not_measured="the trace holds no allocator statistics; only recordings of this plugin do")
 
 
 class Step(NamedTuple):
@@ -105,7 +64,7 @@ class Step(NamedTuple):
         ranges: The regions opened in the step.
         timed: What the CPU time is taken of: the step, or the regions that it was narrowed to.
         untimed: Why neither CPU time nor memory are known, such as of a step that was cut.
-        memory: What the allocators did.
+        memory: What the allocators did; ``None`` where the trace tells nothing of it.
     """
 
     name: str
@@ -118,7 +77,7 @@ class Step(NamedTuple):
     ranges: tuple[Range, ...] = ()
     timed: tuple[Range, ...] = ()
     untimed: str | None = None
-    memory: Memory = NO_MEMORY
+    memory: Memory | None = None
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -181,6 +140,13 @@ class Step(NamedTuple):
             spans.setdefault(one.thread, []).append((one.start_ns, one.end_ns))
         return sum(map(union_length, spans.values()))
 
+    @property
+    def why_no_memory(self) -> str | None:
+        """Why the trace does not tell what the allocators did; ``None`` if it does."""
+        if self.memory is None:
+            return "the trace holds no allocator statistics; only recordings of this plugin do"
+        return self.memory.why_not_measured
+
     def select(self, selection: Selection) -> Step:
         """Return the step narrowed to what *selection* asks for."""
         __tracebackhide__ = True
@@ -198,8 +164,7 @@ class Step(NamedTuple):
         self.ops.select(selection)
         inside = tuple(one for one in self.ranges if glob(selection.region or "*", one.name))
         kept = tuple(one for one in self.ranges if any(outer.encloses(one) for outer in inside))
-        why = self.memory.why_not_measured or "the allocator's statistics are those of whole steps, not of regions"
-        return self._replace(timed=inside, ranges=kept, memory=Memory(why_not_measured=why))
+        return self._replace(timed=inside, ranges=kept, memory=self.memory and self.memory.of_a_region())
 
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")

@@ -17,7 +17,8 @@ from .eventset import EventSet, LaunchSet, Selection
 from .judging import Checks, Judge
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
-from .model import DeviceMemory, Environment, Orphans, Trace, TraceWarning
+from .memory import DeviceMemory
+from .model import Environment, Orphans, Trace, TraceWarning
 from .report import text
 from .units import plural
 
@@ -256,9 +257,9 @@ class Profile(Assertions):
     def _memory(self) -> list[DeviceMemory]:
         __tracebackhide__ = True
         for step in self.steps:
-            if step.memory.why_not_measured:
-                raise NotMeasured(f"memory not measured: {step.memory.why_not_measured}")
-        return [one for step in self.steps for one in step.memory.devices]
+            if step.why_no_memory:
+                raise NotMeasured(f"memory not measured: {step.why_no_memory}")
+        return [one for step in self.steps if step.memory for one in step.memory.devices]
 
     def _times(self, name: str) -> list[int]:
         __tracebackhide__ = True

@@ -26,7 +26,8 @@ from .judging import Judge
 from .load import load_trace
 from .load.own import STEP_PREFIX, side_of
 from .load.recording import Recording
-from .model import Allocated, Trace
+from .memory import Allocated
+from .model import Trace
 from .options import Settings
 from .profile import Profile
 from .recordings import Place, Wanted, read

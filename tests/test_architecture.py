@@ -22,6 +22,7 @@ LAYERS = (
     "occupancy",
     "events",
     "eventset",
+    "memory",
     "model",
     "matrix",
     "load",

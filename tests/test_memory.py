@@ -11,7 +11,7 @@ from builders import annotation, launch, op, step, write
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, load_trace
 from pytest_kernelprof.capture.allocator import figures_of, used_between, why_no_figures
 from pytest_kernelprof.load.allocations import allocated_in
-from pytest_kernelprof.model import Allocated
+from pytest_kernelprof.memory import Allocated
 
 MIB = 1 << 20
 DATA = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..load.allocations import allocated_in
-from ..model import Allocated
+from ..memory import Allocated
 from .devices import quiet
 
 _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"

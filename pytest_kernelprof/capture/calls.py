@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..functions import Subject, function_name, refuse_unfinished, subject_of
 from ..load.own import side_of
-from ..model import Allocated
+from ..memory import Allocated
 from ..options import Settings
 from .allocator import watching_allocations
 from .devices import Health, import_torch, noticing_loss

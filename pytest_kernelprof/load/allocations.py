@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model import Allocated
+from ..memory import Allocated
 
 _ALLOCATION = "[memory]"
 _GPU_TYPES = (1, 6, 12)

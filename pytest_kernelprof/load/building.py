@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..events import FOREVER, MISSING, NO_ID, Call, Kernel, Memcpy, Memset, Op, Views
 from ..eventset import EventSet, LaunchSet, Vocabulary
-from ..model import NO_MEMORY, Memory, Range, Step, Trace, TraceWarning
+from ..model import Range, Step, Trace, TraceWarning
 from ..units import counted
 from .calls import LAUNCHES, CallKind, call_kind, is_host_sync
 from .columns import Columns, Span
@@ -22,6 +22,7 @@ from .own import ANNOTATION_PREFIX, METADATA_KEY
 from .reading import Document
 
 if TYPE_CHECKING:
+    from ..memory import Memory
     from .recording import Recording
 
 WHOLE_FILE = "(whole file)"
@@ -294,14 +295,14 @@ class _StepMaker:
             ranges=tuple(map(self._range, group.spans)),
             timed=(self._range(window),) if window else (),
             untimed=untimed,
-            memory=Memory(why_not_measured=untimed) if untimed else self._memory(index),
+            memory=self._memory(index, untimed),
         )
 
     def _range(self, span: Span) -> Range:
         return Range(span.name, span.start_ns, span.end_ns, self.threads[span.thread])
 
-    def _memory(self, index: int | None) -> Memory:
-        return NO_MEMORY if self.recording is None or index is None else self.recording.memory_of(index)
+    def _memory(self, index: int | None, untimed: str | None) -> Memory | None:
+        return None if self.recording is None or index is None else self.recording.memory_of(index, untimed)
 
 
 def _strayed(columns: Columns) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..model import Allocated, DeviceMemory, Memory
+from ..memory import Allocated, DeviceMemory, Memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,9 @@ class Recording:
         """Date without the time."""
         return (self.date or "")[:10]
 
-    def memory_of(self, step: int) -> Memory:
-        """Return what the allocator did in a step."""
-        why = self.no_allocator or self.no_gpu
+    def memory_of(self, step: int, untimed: str | None) -> Memory:
+        """Return what the allocator did in a step; *untimed* is why the step itself is not whole."""
+        why = self.no_allocator or self.no_gpu or untimed
         entries = [one for one in self.allocator if isinstance(one, dict) and one.get("step") == step]
         devices = [[one.get(name) for name in DeviceMemory._fields] for one in entries]
         numbers = [value for device in devices for value in device if type(value) is int]

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
 from ..matrix import MatrixTime, matrix_time_of
-from ..model import CLASSES, Allocated, Step, Trace
+from ..model import CLASSES, Step, Trace
 from ..names import brief, demangled, shorten
 from ..units import counted, format_bytes, format_ns, format_share
 
 if TYPE_CHECKING:
     from ..checks import Change, GuessRow, Verdict
+    from ..memory import Allocated
 
 ROW_LIMIT = 8
 _HEADER_PADDING = 2
