@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import NotMeasured
@@ -44,10 +45,6 @@ class Range:
         self.start_ns = start_ns
         self.end_ns = end_ns
         self.thread = thread
-
-    def encloses(self, other: Range) -> bool:
-        """Return whether another range lies in this one, on the same thread."""
-        return self.thread == other.thread and self.start_ns <= other.start_ns and other.end_ns <= self.end_ns
 
 
 class Step(NamedTuple):
@@ -163,8 +160,25 @@ class Step(NamedTuple):
         __tracebackhide__ = True
         self.ops.select(selection)
         inside = tuple(one for one in self.ranges if glob(selection.region or "*", one.name))
-        kept = tuple(one for one in self.ranges if any(outer.encloses(one) for outer in inside))
-        return self._replace(timed=inside, ranges=kept, memory=self.memory and self.memory.of_a_region())
+        return self._replace(
+            timed=inside, ranges=_within(self.ranges, inside), memory=self.memory and self.memory.of_a_region()
+        )
+
+
+def _within(ranges: Sequence[Range], outer: Sequence[Range]) -> tuple[Range, ...]:
+    """Return the ranges that lie in one of *outer* on the same thread."""
+    starts: dict[Thread, list[int]] = {}
+    reaches: dict[Thread, list[int]] = {}
+    for one in sorted(outer, key=lambda one: one.start_ns):
+        reach = reaches.setdefault(one.thread, [])
+        starts.setdefault(one.thread, []).append(one.start_ns)
+        reach.append(max(one.end_ns, reach[-1] if reach else one.end_ns))
+
+    def is_inside(one: Range) -> bool:
+        begun = bisect_right(starts.get(one.thread, ()), one.start_ns)
+        return begun > 0 and one.end_ns <= reaches[one.thread][begun - 1]
+
+    return tuple(one for one in ranges if is_inside(one))
 
 
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")

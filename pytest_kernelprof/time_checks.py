@@ -36,6 +36,7 @@ class Times(NamedTuple):
         suffix: How the events were chosen, in brackets, or nothing.
         may_differ: Every step has to satisfy a limit by itself as well.
         repeats: More steps can be asked for.
+        tick_ns: The smallest difference that the clock shows.
     """
 
     what: str
@@ -45,6 +46,7 @@ class Times(NamedTuple):
     suffix: str = ""
     may_differ: bool = False
     repeats: bool = True
+    tick_ns: int = 0
 
     @property
     def more(self) -> str:
@@ -66,7 +68,8 @@ def gpu_times(readings: Sequence[Reading], shared: str | None) -> Times:
         whys += [chosen.why_not_measured for chosen in events if chosen.why_not_measured]
         whys += [f"{event.name} has no duration in the trace" for event in seen if event.duration_ns is None]
     first = readings[0]
-    return Times("GPU time", tuple(values), next(iter(whys), None), shared, first.suffix(), first.may_differ)
+    why = next(iter(whys), None)
+    return Times("GPU time", tuple(values), why, shared, first.suffix(), first.may_differ, tick_ns=_TICK_NS)
 
 
 def cpu_times(steps: Sequence[Step], region: str | None = None) -> Times:
@@ -95,7 +98,7 @@ def within(times: Times, allowed: Limit, readings: Sequence[Reading] = ()) -> Ve
 
 def _within(times: Times, allowed: Limit, readings: Sequence[Reading]) -> Verdict:
     expected = f"expected {allowed.words()}{times.suffix}"
-    spread = spread_of(times.values, _TICK_NS)
+    spread = spread_of(times.values, times.tick_ns)
     measured = f"{times.what} {_words(spread, times)}"
     evidence: list[Event] = [event for reading in readings for event in reading.chosen[0].seen]
     too_slow = spread is not None and allowed.rules_out(spread.low, exact=False)
@@ -167,6 +170,9 @@ def faster_than(fast: Side, slow: Side, by: float) -> Verdict:
         return Verdict(Outcome.NOT_MEASURED, f"{what} not measured: {idle} took none in a step; {expected}")
     ratios = spread_of([one / other for one, other in zip(slow.times.values, fast.times.values, strict=True)])
     assert ratios is not None
+    # What a tick of the clock adds or takes on both sides.
+    margin = sum(side.times.tick_ns / min(side.times.values) for side in (fast, slow))
+    ratios = ratios._replace(low=ratios.low * (1 - margin), high=ratios.high * (1 + margin))
     interval = f"{_ratio(ratios.low)} to {_ratio(ratios.high)}"
     measured = f"{_ratio(ratios.median)} times as fast ({interval}) as {slow.name}, {what}"
     table = Table(("", f"median {what}", "smallest", "largest", "calls"), (_side_row(fast), _side_row(slow)))

@@ -301,6 +301,14 @@ def test_what_drifts_meets_both_alike():
     assert outcome(fast, slow, 1.4) is Outcome.FAIL
 
 
+def test_a_tick_of_the_clock_decides_nothing():
+    ticks = {"tick_ns": 32}
+    fast, slow = side("fast", [832] * ROUNDS, **ticks), side("slow", [864] * ROUNDS, **ticks)
+    assert faster_than(fast, slow, 1).outcome is Outcome.TOO_NOISY
+    slow = side("slow", [1664] * ROUNDS, **ticks)
+    assert faster_than(fast, slow, 1.5).outcome is Outcome.PASS
+
+
 def test_single_outliers_decide_nothing():
     fast, slow = [100] * ROUNDS, [130] * ROUNDS
     fast[0] = fast[7] = 5000
