@@ -231,7 +231,7 @@ def _measure(
             )
     if not all(allowed.holds(low, exact=exact) for low, exact in measured):
         return not_measured(reading, expected)
-    return agreement(reading)  # The limit holds for certain; that the steps agree may not.
+    return agreement(reading, expected)  # The limit holds for certain; that the steps agree may not.
 
 
 def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str], position: int) -> str:
@@ -247,12 +247,12 @@ def not_measured(reading: Reading, expected: str) -> Verdict:
     return Verdict(Outcome.NOT_MEASURED, f"{plural(reading.noun)} not measured: {why}; {expected}")
 
 
-def agreement(reading: Reading) -> Verdict:
+def agreement(reading: Reading, expected: str = "expected all steps alike") -> Verdict:
     """Return a pass, the failure that steps disagree in the class that was read, or that nobody knows."""
     if reading.may_differ or len(reading.steps) == 1:
         return PASSED
     if any(events.why_not_measured for events in reading.whole):
-        return not_measured(reading, "expected all steps alike")
+        return not_measured(reading, expected)
     changes = disagreement(reading)
     if not changes:
         return PASSED

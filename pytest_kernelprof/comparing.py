@@ -96,7 +96,10 @@ def clock_of(on: Any, selectors: Selectors) -> Clock:
 
     def cpu(steps: Sequence[Step], _: Trace, may_differ: bool) -> tuple[Times, list[Reading]]:
         timed = steps if chosen.region is None else [step.timed_in(chosen) for step in steps]
-        return cpu_times(timed, chosen.region), [reading(steps, "ops", may_differ=may_differ)]
+        ops = reading(steps, "ops", may_differ=may_differ)
+        # Ops that nobody watched say nothing about the time of those that were.
+        known = not any(events.why_not_measured for events in ops.whole)
+        return cpu_times(timed, chosen.region), [ops] if known else []
 
     return gpu if on == "gpu" else cpu
 
@@ -112,7 +115,8 @@ def compare(fast: Compared, slow: Compared, rounds: Rounds, by: float, clock: Cl
     if fast.repeatable is None or slow.repeatable is None:
         return _not_compared("blocks and recorded traces cannot be called alternately", by), None
     found = fast.repeatable.alternate(slow.repeatable, rounds)
-    sides, verdicts = [], []
+    sides: list[Side] = []
+    verdicts: list[Verdict] = []
     for profile, name, trace in zip(
         (fast, slow), (fast.repeatable.name, slow.repeatable.name), found.halves, strict=True
     ):
@@ -123,10 +127,10 @@ def compare(fast: Compared, slow: Compared, rounds: Rounds, by: float, clock: Cl
         if changed:
             return _not_compared(changed, by), found.judge
         times, readings = clock(steps, trace, profile.may_differ)
-        verdicts += [verdict for verdict in map(agreement, readings) if verdict.outcome is Outcome.FAIL]
+        verdicts += map(agreement, readings)
         words = ", ".join(repr(region.region) for region in profile.regions)
         sides.append(Side(f"{name} (region {words})" if words else name, times))
-    return first_that_decides([*verdicts, faster_than(sides[0], sides[1], by)]), found.judge
+    return first_that_decides([faster_than(sides[0], sides[1], by), *verdicts]), found.judge
 
 
 def _not_compared(why: str, by: float) -> Verdict:

@@ -105,13 +105,18 @@ class Source(ABC):
         key = (one.source, one.label, other.source, other.label, rounds)
         if key not in self._pairs:
             # Labels are unique within a source only; the quotes tell where each ends.
-            where = "" if other.source is self else f" of {other.source.test}"
+            where = "" if other.source is self else f" of {self._called(other.source)}"
             asked = f", {rounds.number} times" if rounds.asked else ""
             label = f"{one.label!r} against {other.label!r}{where}{asked}"
             trace, keep_trace, origin = self._alternating(label, one, other, rounds)
             judge = Judge(verbose=self._verbose, keep_trace=keep_trace, origin=origin)
             self._pairs[key] = Alternation(_halves(trace), judge)
         return self._pairs[key]
+
+    def _called(self, other: Source) -> str:
+        """Return the name of another source's test within its file, with the file's if that is another one."""
+        (own_file, _), (file, name) = (_parts(test) for test in (self.test, other.test))
+        return name if file == own_file else f"{file}::{name}"
 
     @abstractmethod
     def _alternating(
@@ -130,6 +135,12 @@ class Source(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of everything that the test held."""
+
+
+def _parts(test: str) -> tuple[str, str]:
+    """Return the file of a test, without folder and ending, and its name there."""
+    file, _, name = test.partition("::")
+    return Path(file).stem, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +230,7 @@ class Live(Source):
         self._results: dict[str, Any] = {}
         self.targets: dict[str, Target] = {}
         self._allocated: dict[str, tuple[Allocated, ...]] = {}
+        self._alternations = 0
 
     def device(self, settings: Settings) -> Any:
         """Return the device that the test asks for, else the best there is."""
@@ -250,7 +262,8 @@ class Live(Source):
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         __tracebackhide__ = True
         self._need_health(one.settings)
-        file = self.folder / f"against-{len(self._pairs)}.json"
+        self._alternations += 1
+        file = self.folder / f"against-{self._alternations}.json"
         targets = (_target(one), _target(other))
         profile_alternately(targets, rounds.number, health=self.health, path=file, test=self.test, shared=self.shared)
         trace = load_trace(file, max_bytes=self.max_bytes)
@@ -352,6 +365,7 @@ class Replay(Source):
         super().__init__(**common)
         self._place = place
         self._wanted = wanted
+        self.command = wanted.command
         self.subjects: dict[str, Subject] = {}
         self.notes: dict[str, Recording] = {}
 
@@ -380,6 +394,9 @@ class Replay(Source):
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         __tracebackhide__ = True
         notes = [_note(repeat) for repeat in (one, other)]
+        if notes[0].device != notes[1].device:
+            places = " and ".join(note.where for note in notes)
+            raise NotMeasured(f"time not measured: the two profiles were recorded on {places}")
         wanted = replace(
             self._wanted,
             settings=replace(one.settings, steps=2 * rounds.number),
@@ -387,6 +404,7 @@ class Replay(Source):
             against=_words(other),
             not_before=max(note.date or "" for note in notes),
             device=notes[0].device,
+            command=_command(other, self._wanted.command),
             **self.subjects[one.label],
         )
         trace, note, file = self._read(label, wanted)
@@ -447,6 +465,11 @@ def _note(repeat: Repeat) -> Recording:
     if not isinstance(repeat.source, Replay):
         raise NotMeasured(f"time not measured: {repeat.name} was profiled live, what it is compared with is replayed")
     return repeat.source.notes[repeat.label]
+
+
+def _command(repeat: Repeat, otherwise: str) -> str:
+    """Return how the other profile of a comparison is recorded, and the comparison with it."""
+    return repeat.source.command if isinstance(repeat.source, Replay) else otherwise
 
 
 def _words(repeat: Repeat) -> dict[str, Any]:

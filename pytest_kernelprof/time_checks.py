@@ -106,8 +106,10 @@ def _within(times: Times, allowed: Limit, readings: Sequence[Reading]) -> Verdic
         if too_slow and not times.shared:  # What is missing would only add to it.
             return Verdict(Outcome.FAIL, f"{measured} at least, {expected}", evidence)
         return Verdict(Outcome.NOT_MEASURED, f"{times.what} not measured: {times.why_not_measured}; {expected}")
-    if readings and not any(events.seen for reading in readings for events in reading.chosen):
-        return Verdict(Outcome.FAIL, f"no {times.what} a step: no GPU event found, {expected}")
+    idle = [place for place in range(len(times.values)) if readings and not _any_event(readings, place)]
+    if idle:
+        where = "a step" if len(idle) == len(times.values) else f"in {readings[0].steps[idle[0]]}"
+        return Verdict(Outcome.FAIL, f"no {times.what} {where}: no GPU event found, {expected}", evidence)
     if times.shared:
         return _too_noisy(f"{times.shared}; {measured}, {expected}")
     if spread is None:
@@ -120,6 +122,10 @@ def _within(times: Times, allowed: Limit, readings: Sequence[Reading]) -> Verdic
     if all(allowed.holds(max(end, 0), exact=True) for end in ends):
         return PASSED
     return _too_noisy(f"{measured}, {expected}{times.more}", _steps_table(times))
+
+
+def _any_event(readings: Sequence[Reading], place: int) -> bool:
+    return any(reading.chosen[place].seen for reading in readings)
 
 
 def _too_noisy(told: str, table: Table | None = None) -> Verdict:

@@ -47,6 +47,8 @@ def _visible_gpus(environment: Mapping[str, str]) -> tuple[str, list[str]]:
         CUDA C++ Programming Guide, ``CUDA_VISIBLE_DEVICES``: what follows an invalid entry is not
         visible. ROCm, GPU isolation: ``HIP_VISIBLE_DEVICES`` counts among ``ROCR_VISIBLE_DEVICES``.
     """
+    if _NVIDIA in environment and _AMD in environment:
+        return _AMD, []  # Which of them counts, the GPU decides.
     for variable in (_NVIDIA, _AMD):
         if variable in environment:
             return variable, _listed(environment[variable])

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import random
+import textwrap
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -737,6 +738,66 @@ def test_a_function_that_raises_when_it_is_called_again_is_no_caught_regression(
     )
 
 
+def test_a_skip_when_it_is_called_again_hides_nothing(pytester, needs_torch):
+    result = judged(
+        pytester,
+        """
+        import pytest, torch
+
+        CALLS = []
+
+        def skipping(x):
+            CALLS.append(1)
+            if len(CALLS) > 6:
+                pytest.skip("not now")
+            return x @ x
+
+        @pytest.mark.kernelprof(device="cpu")
+        def test_it(profiled):
+            x = torch.ones(8, 8)
+            profiled(skipping, x).assert_faster_than(profiled(torch.matmul, x, x), on="cpu")
+        """,
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*CaptureError: skipping raised when it was called again*Skipped: not now*"])
+
+
+def test_an_island_without_autocast_keeps_what_was_cast_around_it(pytester, needs_torch):
+    result = judged(
+        pytester,
+        """
+        import pytest, torch
+        from pytest_kernelprof import TooNoisy
+
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+
+        def island(x):
+            y = model(x)
+            with torch.autocast("cpu", enabled=False):
+                y = y.float() + 1
+            return model(y)
+
+        @pytest.mark.kernelprof(device="cpu")
+        def test_it(profiled):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                cast = profiled(island, torch.ones(16, 64))
+            with pytest.raises((AssertionError, TooNoisy), match="expected at least 1000 times as fast"):
+                cast.assert_faster_than(cast, by=1000, on="cpu")
+        """,
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_comparisons_replay_from_another_root_and_under_another_name(pytester, needs_torch):
+    pytester.mkdir("sub")
+    (pytester.path / "sub/test_it.py").write_text(textwrap.dedent(SHARED))
+    pytester.runpytest_inprocess("--kernelprof-record", "sub")
+    (pytester.path / "sub/test_it.py").rename(pytester.path / "sub/test_other.py")
+    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "--rootdir=sub", "sub", "-rA")
+    result.assert_outcomes(passed=1, failed=2)
+    assert "ReplayError" not in result.stdout.str()
+
+
 def test_autocast_is_compared_with_what_it_was(pytester, needs_torch):
     result = judged(
         pytester,
@@ -809,6 +870,38 @@ def test_steps_that_disagree_are_not_compared(tmp_path):
         profile.assert_faster_than(slow)
     with pytest.raises(AssertionError, match="steps disagree"):
         profile.assert_gpu_time(at_most="1 s")
+
+
+def test_lost_events_leave_open_whether_later_calls_agree(tmp_path):
+    _, slow, asked = pair(tmp_path, 100, 250)
+
+    def uneven(*more):
+        rows = []
+        for number in range(30):
+            at = 10_000 * number
+            rows += [step(number, at, 9_000), op("aten::thing", at + 10, 8), annotation("part", at + 5, 20)]
+            rows.append(launch(at + 11, 10 * number + 1, name="kernel", dur=100))
+            if number % 2:
+                rows.append(launch(at + 500, 10 * number + 2, name="kernel", dur=100))
+        return load_trace(write(tmp_path / f"{len(more)}.json", *rows, *more))
+
+    for trace, error in ((uneven(), AssertionError), (uneven(call("cudaLaunchKernel", 5_000, 9999)), NotMeasured)):
+        asked.again = trace
+        profile = Profile(trace, repeatable=asked)
+        with pytest.raises(error):
+            profile.assert_faster_than(slow, by=2, region="part")
+
+
+def test_a_step_without_any_chosen_event_is_a_failure(tmp_path):
+    rows = []
+    for number in range(20):
+        at = 1000 * number
+        rows += [step(number, at, 900), annotation("part", at + 5, 20)]
+        rows.append(launch(at + (10 if number == 7 else 100), number + 1, name="kernel", dur=100))
+    trace = load_trace(write(tmp_path / "t.json", *rows))
+    for differ in (False, True):
+        with pytest.raises(AssertionError, match="no GPU time in ProfilerStep#0: no GPU event found, expected at most"):
+            Profile(trace, steps_may_differ=differ).assert_gpu_time(at_most="50 us", region="part")
 
 
 def test_steps_that_may_differ_each_have_to_hold_a_limit(tmp_path):

@@ -97,8 +97,24 @@ def test_after_cuda_began_nobody_can_be_given_a_gpu(monkeypatch):
 def test_cuda_has_begun_once_the_driver_answers(monkeypatch, answer, torch_says, begun):
     library = SimpleNamespace(cuDeviceGetCount=lambda _: answer)
     monkeypatch.setattr(driver.ctypes, "CDLL", lambda _: library)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: torch_says)))
+    monkeypatch.setitem(
+        sys.modules,
+        "torch",
+        SimpleNamespace(version=SimpleNamespace(hip=None), cuda=SimpleNamespace(is_initialized=lambda: torch_says)),
+    )
     assert capture.cuda_has_begun() is begun
+
+
+def test_whether_hip_has_begun_nothing_tells(monkeypatch):
+    monkeypatch.setattr(driver, "_CUDA", "libnothing.so")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(hip="7.0")))
+    assert capture.cuda_has_begun()
+
+
+def test_two_variables_tell_nothing_for_certain():
+    environment = {"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "3"}
+    assert workers.take_gpu(1, 2, environment) is not None
+    assert environment == {"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "3"}
 
 
 def test_without_driver_and_torch_nothing_has_begun(monkeypatch):

@@ -95,11 +95,12 @@ class _Calls:
     def _explained(self, who: str) -> Iterator[None]:
         try:
             yield
-        except CaptureError:
+        except (CaptureError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
-            if self.number == 1 and not self.again:
-                raise  # The user's own error; nothing about calling again explains it.
+        except BaseException as error:
+            # The user's own error, or pytest.skip(): nothing about calling again explains it.
+            if not self.again and (self.number == 1 or not isinstance(error, Exception)):
+                raise
             told = f"raised in call {self.number} of {self.total}"
             if self.again:
                 told = f"raised when it was called again, to be compared (call {self.number} of {self.total})"

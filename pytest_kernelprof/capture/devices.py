@@ -152,7 +152,10 @@ def noticing_loss(health: Health, test: str, error: BaseException | None = None)
 def cuda_has_begun() -> bool:
     """Return whether CUDA was started in this process: from then on nobody can change which GPUs it sees."""
     torch = sys.modules.get("torch")
-    return driver.cuda_has_begun() or (torch is not None and bool(torch.cuda.is_initialized()))
+    if driver.cuda_has_begun():
+        return True
+    # Whether HIP has begun, nothing tells: with torch there it may have.
+    return torch is not None and bool(torch.version.hip or torch.cuda.is_initialized())
 
 
 @contextmanager

@@ -83,6 +83,7 @@ def _switches(torch: Any) -> dict[str, _Switch]:
     found["grad"] = _Switch(torch.is_grad_enabled, torch.set_grad_enabled)
     for kind in ("cpu", "cuda", "xpu"):
         found[f"autocast {kind}"] = _autocast(torch, kind)
+    found["autocast nesting"] = _Switch(lambda: _nesting(torch), lambda value: _nest(torch, value))
     found["autocast cache"] = _Switch(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
     for backend, name in (("flash", "flash"), ("efficient", "mem_efficient"), ("math", "math"), ("cudnn", "cudnn")):
         enabled, enable = getattr(attention, f"{name}_sdp_enabled"), getattr(attention, f"enable_{name}_sdp")
@@ -108,6 +109,20 @@ def _autocast(torch: Any, kind: str) -> _Switch:
         torch.set_autocast_dtype(kind, value[1])
 
     return _Switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), switch)
+
+
+def _nesting(torch: Any) -> int:
+    """Return how many autocast blocks are open: the outermost forgets what was cast when it ends."""
+    torch.autocast_increment_nesting()
+    depth: int = torch.autocast_decrement_nesting()
+    return depth
+
+
+def _nest(torch: Any, depth: int) -> None:
+    while _nesting(torch) < depth:
+        torch.autocast_increment_nesting()
+    while _nesting(torch) > depth:
+        torch.autocast_decrement_nesting()
 
 
 def _determinism(torch: Any) -> tuple[bool, bool]:
