@@ -21,6 +21,7 @@ from .units import counted, format_ns
 
 ROUNDS = 30
 """How often each of two functions is called, unless the user says so."""
+_TOOK_NONE = "it took no time in the trace, whose clock is too coarse"
 _TICK_NS = 32
 """GPU timestamps come in steps of 32 ns on an H200; those of CPUs are finer."""
 
@@ -67,6 +68,7 @@ def gpu_times(readings: Sequence[Reading], shared: str | None) -> Times:
         values.append(sum(event.duration_ns or 0 for event in seen))
         whys += [chosen.why_not_measured for chosen in events if chosen.why_not_measured]
         whys += [f"{event.name} has no duration in the trace" for event in seen if event.duration_ns is None]
+        whys += [_TOOK_NONE] if seen and not values[-1] else []
     first = readings[0]
     why = next(iter(whys), None)
     return Times("GPU time", tuple(values), why, shared, first.suffix(), first.may_differ, tick_ns=_TICK_NS)
@@ -81,6 +83,7 @@ def cpu_times(steps: Sequence[Step], region: str | None = None) -> Times:
     """
     values = tuple(0 if step.why_no_cpu_time else step.cpu_time_ns for step in steps)
     why = next((step.why_no_cpu_time for step in steps if step.why_no_cpu_time), None)
+    why = why or (None if all(values) else _TOOK_NONE)
     return Times("CPU time", values, why, None, f" (region {region!r})" if region else "")
 
 

@@ -174,6 +174,13 @@ def test_a_kernel_without_duration_is_not_measured(tmp_path):
         Profile(load_trace(write(tmp_path / "t.json", *rows))).assert_gpu_time(at_most="1 s")
 
 
+def test_times_that_were_rounded_to_nothing_are_not_measured(tmp_path):
+    with pytest.raises(NotMeasured, match="GPU time not measured: it took no time in the trace, whose clock is too"):
+        made(tmp_path, [0, 0, 0]).assert_gpu_time(at_most="1 s")
+    with pytest.raises(NotMeasured, match="CPU time not measured: it took no time in the trace"):
+        made(tmp_path, [1, 1, 1], cpu=[0, 0, 0]).assert_cpu_time(at_most="1 s", region="part")
+
+
 def test_steps_that_disagree_fail_before_they_are_timed(tmp_path):
     rows = []
     for number, name in enumerate(("a", "b", "a")):
