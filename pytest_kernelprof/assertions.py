@@ -10,7 +10,7 @@ from .comparing import Compared, Repeatable, Rounds, clock_of, compare
 from .errors import MisuseError
 from .eventset import EventSet, Selection
 from .judging import Judge
-from .limits import AT_LEAST_ONE, BYTES, FRACTION, NONE, ONE, TIME, limit
+from .limits import AT_LEAST_ONE, BYTES, FRACTION, NONE, ONE, TIME, Limit, limit
 from .memory import Allocated
 from .model import Step, Trace
 from .selecting import Selectors, gpu_readings, reading
@@ -362,9 +362,7 @@ class Assertions:
         __tracebackhide__ = True
         allowed = limit("assert_gpu_time", None, at_most, at_least, between, quantity=TIME)
         readings = gpu_readings(self.steps, selectors, may_differ=self.steps_may_differ)
-        times = time_checks.gpu_times(readings, self._trace.shared_gpu)
-        times = times._replace(repeats=self._repeatable is not None)
-        self._judge.judge(time_checks.within(times, allowed, readings))
+        self._judge_times(time_checks.gpu_times(readings, self._trace.shared_gpu), allowed, readings)
 
     def assert_cpu_time(
         self,
@@ -387,10 +385,18 @@ class Assertions:
         """
         __tracebackhide__ = True
         allowed = limit("assert_cpu_time", None, at_most, at_least, between, quantity=TIME)
-        steps, words = self._timed(region)
-        times = time_checks.cpu_times(steps, words)
+        steps: Sequence[Step] = self.steps
+        regions = [str(one.region) for one in self._regions]
+        if region is not None:
+            inside = Selection(region=region)
+            steps = [step.timed_in(inside) for step in steps]
+            regions.append(region)
+        self._judge_times(time_checks.cpu_times(steps, ", ".join(regions)), allowed)
+
+    def _judge_times(self, times: time_checks.Times, allowed: Limit, readings: Sequence[Reading] = ()) -> None:
+        __tracebackhide__ = True
         times = times._replace(may_differ=self.steps_may_differ, repeats=self._repeatable is not None)
-        self._judge.judge(time_checks.within(times, allowed))
+        self._judge.judge(time_checks.within(times, allowed, readings))
 
     def assert_faster_than(
         self,
@@ -526,13 +532,6 @@ class Assertions:
     ) -> Reading:
         __tracebackhide__ = True
         return reading(self.steps, class_name, selectors, may_differ=self.steps_may_differ, part=part)
-
-    def _timed(self, region: str | None) -> tuple[Sequence[Step], str | None]:
-        """Return the steps narrowed to a region, and what they are narrowed to in words."""
-        __tracebackhide__ = True
-        narrowing = () if region is None else (Selection(region=region),)
-        steps = [step.timed_in(one) for step in self.steps for one in narrowing] if narrowing else self.steps
-        return steps, ", ".join(str(one.region) for one in (*self._regions, *narrowing)) or None
 
     def _look(self) -> tuple[Sequence[Allocated], str]:
         """Return who was given GPU memory, from the recording or by one more call, and from which."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
 from .errors import MisuseError
-from .units import format_bytes, format_ns, format_share, parse_bytes, parse_ns
+from .units import format_bytes, format_ns, format_share, parse_bytes, parse_ns, whole_number
 
 
 class Quantity(NamedTuple):
@@ -31,26 +30,23 @@ class Quantity(NamedTuple):
     exact: bool = True
 
 
-def _whole_number(value: Any, where: str) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(value, bool):
+def _parse_count(value: Any, where: str) -> int:
+    number = whole_number(value)
+    if number is None:
         raise MisuseError(f"{where} is no count; accepted: a whole number of at least 0")
     return number
 
 
-def _fraction(value: Any, where: str) -> float:
+def _parse_fraction(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise MisuseError(f"{where} is no fraction; accepted: a number from 0 to 1, such as 0.125 for 12.5%")
     return float(value)
 
 
-COUNT = Quantity(_whole_number)
+COUNT = Quantity(_parse_count)
 BYTES = Quantity(parse_bytes, format_bytes)
 TIME = Quantity(parse_ns, format_ns, exact=False)
-FRACTION = Quantity(_fraction, format_share, slack=0.0005, most=1)
+FRACTION = Quantity(_parse_fraction, format_share, slack=0.0005, most=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ Source:
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .errors import MisuseError
+from .units import whole_number
 
 WARP_SIZE = 32
 _SUB_PARTITIONS = 4
@@ -130,11 +130,8 @@ def theoretical_occupancy(
 
 def _check(name: str, value: Any, least: int, most: int | None) -> None:
     """Raise unless a value is a whole number from *least* to *most*."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if isinstance(value, bool) or number < least or (most is not None and number > most):
+    number = whole_number(value)
+    if number is None or number < least or (most is not None and number > most):
         accepted = f"at least {least}" if most is None else f"{least} to {most}"
         raise MisuseError(f"{name}={value!r} is not possible; accepted: a whole number, {accepted}")
 

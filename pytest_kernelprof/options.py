@@ -62,6 +62,10 @@ class Settings:
     device: DeviceRequirement | None = None
     trace: str | None = None
 
+    def noted(self) -> dict[str, Any]:
+        """Return what a recording notes of how a function is called, beside the steps."""
+        return {"warmup": self.warmup, "setup": self.setup is not None}
+
     def merged(self, values: Mapping[str, Any], where: str, *, marker: bool = False) -> Settings:
         """Return the settings with *values* on top.
 

@@ -115,16 +115,14 @@ def _share_gpus(config: pytest.Config, options: RunOptions) -> str | None:
 
     count = int(worker["workercount"])
     if options.devices == "shared":
-        advice = "kernelprof_devices = spread gives each its own"
-        return None if count == 1 else f"{workers.together(count)} ({advice})"
+        return workers.together(count, " (kernelprof_devices = spread gives each its own)")
     from .capture import cuda_has_begun
 
     if cuda_has_begun():
-        late = "CUDA had started before each could be given its own"
-        return None if count == 1 else f"{workers.together(count)}: {late}"
+        return workers.together(count, ": CUDA had started before each could be given its own")
     number = re.fullmatch(r"gw(\d+)", str(worker["workerid"]))
     if number is None:
-        return f"{workers.together(count)}: the worker has a name of its own, {worker['workerid']!r}"
+        return workers.together(count, f": the worker has a name of its own, {worker['workerid']!r}")
     return workers.take_gpu(int(number[1]), count, os.environ)
 
 

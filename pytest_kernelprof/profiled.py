@@ -102,7 +102,7 @@ class Source(ABC):
             NotMeasured: The recording does not hold all these calls.
         """
         __tracebackhide__ = True
-        key = (one.source, one.label, other.source, other.label, rounds)
+        key = (one.label, other.source, other.label, rounds)
         if key not in self._pairs:
             # Labels are unique within a source only; the quotes tell where each ends.
             where = "" if other.source is self else f" of {self._called(other.source)}"
@@ -393,7 +393,8 @@ class Replay(Source):
         self, label: str, one: Repeat, other: Repeat, rounds: Rounds
     ) -> tuple[Trace, Callable[[], str | None], str | None]:
         __tracebackhide__ = True
-        notes = [_note(repeat) for repeat in (one, other)]
+        theirs = _replayed(other)
+        notes = [_replayed(one).notes[one.label], theirs.notes[other.label]]
         if notes[0].device != notes[1].device:
             places = " and ".join(note.where for note in notes)
             raise NotMeasured(f"time not measured: the two profiles were recorded on {places}")
@@ -401,10 +402,10 @@ class Replay(Source):
             self._wanted,
             settings=replace(one.settings, steps=2 * rounds.number),
             any_number=not rounds.asked,
-            against=_words(other),
+            against={**theirs.subjects[other.label], **other.settings.noted()},
             not_before=max(note.date or "" for note in notes),
             device=notes[0].device,
-            command=_command(other, self._wanted.command),
+            command=theirs.command,
             **self.subjects[one.label],
         )
         trace, note, file = self._read(label, wanted)
@@ -455,32 +456,16 @@ class Replay(Source):
         )
 
 
-def _note(repeat: Repeat) -> Recording:
-    """Return what the recording of a profile says of itself.
+def _replayed(repeat: Repeat) -> Replay:
+    """Return the source of a profile that is compared with a replayed one.
 
     Raises:
-        NotMeasured: It is none: one of two profiles is live, the other replayed.
+        NotMeasured: It was profiled live.
     """
     __tracebackhide__ = True
     if not isinstance(repeat.source, Replay):
         raise NotMeasured(f"time not measured: {repeat.name} was profiled live, what it is compared with is replayed")
-    return repeat.source.notes[repeat.label]
-
-
-def _command(repeat: Repeat, otherwise: str) -> str:
-    """Return how the other profile of a comparison is recorded, and the comparison with it."""
-    return repeat.source.command if isinstance(repeat.source, Replay) else otherwise
-
-
-def _words(repeat: Repeat) -> dict[str, Any]:
-    """Return what the other function of a comparison must be, in the words of a `Recording`."""
-    assert isinstance(repeat.source, Replay)
-    settings = repeat.settings
-    return {
-        **repeat.source.subjects[repeat.label],
-        "warmup": settings.warmup,
-        "setup": settings.setup is not None,
-    }
+    return repeat.source
 
 
 def _no_result() -> Any:

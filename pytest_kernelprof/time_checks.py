@@ -69,9 +69,8 @@ def gpu_times(readings: Sequence[Reading], shared: str | None) -> Times:
         whys += [chosen.why_not_measured for chosen in events if chosen.why_not_measured]
         whys += [f"{event.name} has no duration in the trace" for event in seen if event.duration_ns is None]
         whys += [_TOOK_NONE] if seen and not values[-1] else []
-    first = readings[0]
     why = next(iter(whys), None)
-    return Times("GPU time", tuple(values), why, shared, first.suffix(), first.may_differ, tick_ns=_TICK_NS)
+    return Times("GPU time", tuple(values), why, shared, readings[0].suffix(), tick_ns=_TICK_NS)
 
 
 def cpu_times(steps: Sequence[Step], region: str | None = None) -> Times:

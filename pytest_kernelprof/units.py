@@ -28,17 +28,22 @@ def format_ns(duration_ns: int | float) -> str:
     return f"{duration_ns:g} ns"
 
 
+def whole_number(value: object) -> int | None:
+    """Return *value* as an int if it is a whole number of at least 0, else ``None``; text and truth values are none."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return number if number >= 0 and not isinstance(value, bool) else None
+
+
 def _amount(value: object, factors: Mapping[str, int]) -> int | None:
     """Return a whole number of at least 0, or text of a number and a unit; ``None`` for anything else."""
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", value)
         factor = factors.get(match[2]) or factors.get(match[2].lower()) if match else None
         return round(float(match[1]) * factor) if match and factor else None
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-    return number if number >= 0 and not isinstance(value, bool) else None
+    return whole_number(value)
 
 
 def parse_ns(value: SupportsIndex | str, where: str) -> int:
@@ -93,7 +98,6 @@ _PLURALS = {
     "launch": "launches",
     "kernel launch": "kernel launches",
     "entry": "entries",
-    "process": "processes",
     "backslash": "backslashes",
     "stretch of bytes": "stretches of bytes",
 }

@@ -7,7 +7,6 @@ from itertools import takewhile
 from pathlib import Path
 
 from . import driver
-from .units import counted
 
 _NVIDIA, _AMD, _AMD_BELOW = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 _AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -26,7 +25,7 @@ def take_gpu(worker: int, workers: int, environment: MutableMapping[str, str]) -
     """
     variable, visible = _visible_gpus(environment)
     if not visible:
-        return None if workers == 1 else f"{together(workers)}: how many GPUs there are is not known"
+        return together(workers, ": how many GPUs there are is not known")
     mine = worker % len(visible)
     environment[variable] = visible[mine]
     if worker >= workers:
@@ -35,9 +34,9 @@ def take_gpu(worker: int, workers: int, environment: MutableMapping[str, str]) -
     return None if sharing <= 1 else f"{sharing} of {workers} xdist workers share a GPU ({len(visible)} in all)"
 
 
-def together(workers: int) -> str:
-    """Return that the workers use the same GPU, as far as anybody knows."""
-    return f"{counted(workers, 'xdist worker')} may share the GPU"
+def together(workers: int, why: str) -> str | None:
+    """Return that the workers use the same GPU as far as anybody knows, and *why*; ``None`` for a single one."""
+    return None if workers == 1 else f"{workers} xdist workers may share the GPU{why}"
 
 
 def _visible_gpus(environment: Mapping[str, str]) -> tuple[str, list[str]]:

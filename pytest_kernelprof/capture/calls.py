@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import CaptureError
-from ..functions import Subject, function_name, refuse_unfinished, subject_of
+from ..functions import function_name, refuse_unfinished, subject_of
 from ..load.own import side_of
 from ..memory import Allocated
 from ..options import Settings
@@ -50,17 +50,14 @@ class Target:
         """Name of the function."""
         return function_name(self.function)
 
-    def described(self) -> Subject:
-        """Return what is profiled.
+    def subject(self) -> dict[str, Any]:
+        """Return what is profiled and how, in the words of a `Recording`.
 
         Raises:
             CaptureError: The function cannot be profiled.
         """
-        return subject_of(self.function, self.args, self.kwargs, has_setup=self.settings.setup is not None)
-
-    def subject(self) -> dict[str, Any]:
-        """Return what is profiled and how, in the words of a `Recording`."""
-        return {**self.described(), "warmup": self.settings.warmup, "setup": self.settings.setup is not None}
+        has_setup = self.settings.setup is not None
+        return {**subject_of(self.function, self.args, self.kwargs, has_setup=has_setup), **self.settings.noted()}
 
 
 class _Calls:

@@ -8,16 +8,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 Surroundings = dict[str, Any]
 """Values by the name of what they are of."""
 
+_AUTOCAST_KINDS = ("cpu", "cuda", "xpu")
+
 
 class _Switch(NamedTuple):
+    """Something that holds at a place.
+
+    Attributes:
+        get: Returns what it is at.
+        hold: Returns a context manager in which it is at a value; is given that, and what it is at now.
+    """
+
     get: Callable[[], Any]
-    set: Callable[[Any], Any]
+    hold: Callable[[Any, Any], AbstractContextManager[Any]]
+
+
+def _switch(get: Callable[[], Any], put: Callable[[Any], Any]) -> _Switch:
+    """Return a switch that is put to a value, and put back."""
+
+    @contextmanager
+    def hold(value: Any, now: Any) -> Iterator[None]:
+        put(value)
+        try:
+            yield
+        finally:
+            put(now)
+
+    return _Switch(get, hold)
 
 
 def surroundings_of(torch: Any) -> Surroundings:
@@ -42,13 +65,8 @@ def under(torch: Any, wanted: Surroundings) -> Iterator[None]:
         for name, value in wanted.items():
             # Read one by one: inference mode turns gradients off and on as well.
             now = _value(switches[name])
-            if now in (None, value):
-                continue
-            if name == "inference":
-                stack.enter_context(torch.inference_mode(value))
-                continue
-            switches[name].set(value)
-            stack.callback(switches[name].set, now)
+            if now not in (None, value):
+                stack.enter_context(switches[name].hold(value, now))
         yield
 
 
@@ -68,8 +86,9 @@ def casting_anew(torch: Any) -> Iterator[None]:
 
 def casts_clash(one: Surroundings, other: Surroundings) -> bool:
     """Return whether autocast casts to one type here and to another there: it would find what was cast there."""
-    both = [name for name in one if name in other and name.startswith("autocast ") and isinstance(one[name], tuple)]
-    return any(one[name][0] and other[name][0] and one[name][1] != other[name][1] for name in both)
+    off = (False, None)
+    both = [(one.get(f"autocast {kind}", off), other.get(f"autocast {kind}", off)) for kind in _AUTOCAST_KINDS]
+    return any(here[0] and there[0] and here[1] != there[1] for here, there in both)
 
 
 def _switches(torch: Any) -> dict[str, _Switch]:
@@ -77,38 +96,34 @@ def _switches(torch: Any) -> dict[str, _Switch]:
     cuda, attention, cudnn = torch.cuda, torch.backends.cuda, torch.backends.cudnn
     found: dict[str, _Switch] = {}
     if cuda.is_initialized():
-        found["device"] = _Switch(cuda.current_device, cuda.set_device)
-        found["stream"] = _Switch(cuda.current_stream, cuda.set_stream)
-    found["inference"] = _Switch(torch.is_inference_mode_enabled, _nothing)
-    found["grad"] = _Switch(torch.is_grad_enabled, torch.set_grad_enabled)
-    for kind in ("cpu", "cuda", "xpu"):
+        found["device"] = _switch(cuda.current_device, cuda.set_device)
+        found["stream"] = _switch(cuda.current_stream, cuda.set_stream)
+    found["inference"] = _Switch(torch.is_inference_mode_enabled, lambda value, _: torch.inference_mode(value))
+    found["grad"] = _switch(torch.is_grad_enabled, torch.set_grad_enabled)
+    for kind in _AUTOCAST_KINDS:
         found[f"autocast {kind}"] = _autocast(torch, kind)
-    found["autocast nesting"] = _Switch(lambda: _nesting(torch), lambda value: _nest(torch, value))
-    found["autocast cache"] = _Switch(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
+    found["autocast nesting"] = _switch(lambda: _nesting(torch), lambda value: _nest(torch, value))
+    found["autocast cache"] = _switch(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
     for backend, name in (("flash", "flash"), ("efficient", "mem_efficient"), ("math", "math"), ("cudnn", "cudnn")):
         enabled, enable = getattr(attention, f"{name}_sdp_enabled"), getattr(attention, f"enable_{name}_sdp")
-        found[f"sdpa {backend}"] = _Switch(enabled, enable)
-    order = _Switch(lambda: torch._C._get_sdp_priority_order(), lambda value: torch._C._set_sdp_priority_order(value))
+        found[f"sdpa {backend}"] = _switch(enabled, enable)
+    order = _switch(lambda: torch._C._get_sdp_priority_order(), lambda value: torch._C._set_sdp_priority_order(value))
     found["sdpa order"] = order
-    found["deterministic"] = _Switch(lambda: _determinism(torch), lambda value: _be_deterministic(torch, *value))
-    found["float32 matmul"] = _Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
-    found["threads"] = _Switch(torch.get_num_threads, torch.set_num_threads)
-    found["default dtype"] = _Switch(torch.get_default_dtype, torch.set_default_dtype)
+    found["deterministic"] = _switch(lambda: _determinism(torch), lambda value: _be_deterministic(torch, *value))
+    found["float32 matmul"] = _switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    found["threads"] = _switch(torch.get_num_threads, torch.set_num_threads)
+    found["default dtype"] = _switch(torch.get_default_dtype, torch.set_default_dtype)
     for name in ("enabled", "benchmark", "deterministic", "allow_tf32"):
         found[f"cudnn {name}"] = _attribute(cudnn, name)
     return found
 
 
-def _nothing(_: Any) -> None:
-    """Do nothing: inference mode has no setter, and is entered."""
-
-
 def _autocast(torch: Any, kind: str) -> _Switch:
-    def switch(value: tuple[bool, Any]) -> None:
+    def put(value: tuple[bool, Any]) -> None:
         torch.set_autocast_enabled(kind, value[0])
         torch.set_autocast_dtype(kind, value[1])
 
-    return _Switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), switch)
+    return _switch(lambda: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)), put)
 
 
 def _nesting(torch: Any) -> int:
@@ -134,4 +149,4 @@ def _be_deterministic(torch: Any, mode: bool, warn_only: bool) -> None:
 
 
 def _attribute(owner: Any, name: str) -> _Switch:
-    return _Switch(lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
+    return _switch(lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
