@@ -225,7 +225,8 @@ def _measure(
             evidence = reading.chosen[position].seen or reading.whole[position].seen
             return Verdict(
                 Outcome.FAIL,
-                f"{_found(reading, [number for number, _ in measured], found, position)}, {expected}",
+                f"{_found(reading, [number for number, _ in measured], found, position)}, {expected}"
+                f"{allowed.in_full(low)}",
                 evidence,
                 () if reading.may_differ else disagreement(reading),
             )

@@ -21,6 +21,7 @@ class Quantity(NamedTuple):
         slack: By how much a number may miss a limit, since people write what profilers rounded.
         most: The largest number that there can be.
         exact: Whether ``exactly`` makes sense.
+        unit: Of the number itself, where `show` rounds it.
     """
 
     parse: Callable[[Any, str], float]
@@ -28,6 +29,7 @@ class Quantity(NamedTuple):
     slack: float = 0
     most: float | None = None
     exact: bool = True
+    unit: str = ""
 
 
 def _parse_count(value: Any, where: str) -> int:
@@ -44,8 +46,8 @@ def _parse_fraction(value: Any, where: str) -> float:
 
 
 COUNT = Quantity(_parse_count)
-BYTES = Quantity(parse_bytes, format_bytes)
-TIME = Quantity(parse_ns, format_ns, exact=False)
+BYTES = Quantity(parse_bytes, format_bytes, unit=" B")
+TIME = Quantity(parse_ns, format_ns, exact=False, unit=" ns")
 FRACTION = Quantity(_parse_fraction, format_share, slack=0.0005, most=1)
 
 
@@ -67,6 +69,14 @@ class Limit:
         if self.low == 0:
             return f"at most {show(self.high)}"
         return f"{show(self.low)} to {show(self.high)}"
+
+    def in_full(self, number: float) -> str:
+        """Return a number that misses the limit, and the limit, in full where both read alike; else nothing."""
+        missed = self.high if self.high is not None and number > self.high else self.low
+        quantity = self.quantity
+        if not quantity.unit or number == missed or quantity.show(number) != quantity.show(missed):
+            return ""
+        return f" ({number}{quantity.unit} against {missed}{quantity.unit})"
 
     def _with_slack(self) -> tuple[float, float | None]:
         slack = self.quantity.slack

@@ -53,7 +53,11 @@ def _of_step(step: Step, field: str, allowed: Limit, device: int | None) -> Verd
     if allowed.holds(number, exact=True):
         return PASSED
     where = f" on GPU {most.device}" if len(_known(step)) > 1 else ""
-    return Verdict(Outcome.FAIL, f"{_TOLD[field](number, step.name)}{where}, {expected}", table=_table(found))
+    return Verdict(
+        Outcome.FAIL,
+        f"{_TOLD[field](number, step.name)}{where}, {expected}{allowed.in_full(number)}",
+        table=_table(found),
+    )
 
 
 def _devices(step: Step, device: int | None) -> tuple[list[DeviceMemory], str | None]:

@@ -118,7 +118,8 @@ def _within(times: Times, allowed: Limit, readings: Sequence[Reading]) -> Verdic
         return _too_noisy(f"a single step shows no spread; {measured}, {expected}{times.more}")
     if too_slow or spread.high < allowed.low:
         changes = tuple(change for reading in readings if not reading.may_differ for change in disagreement(reading))
-        return Verdict(Outcome.FAIL, f"{measured}, {expected}", evidence, changes)
+        told = f"{measured}, {expected}{allowed.in_full(round(spread.median))}"
+        return Verdict(Outcome.FAIL, told, evidence, changes)
     # A widened interval may reach below 0; no time does. Steps that may differ have no median that speaks for all.
     ends = (spread.low, spread.high, *(times.values if times.may_differ else ()))
     if all(allowed.holds(max(end, 0), exact=True) for end in ends):

@@ -113,6 +113,18 @@ def test_a_call_that_allocates_otherwise_explains_nothing(tmp_path):
     assert str(error.value).endswith("function was called once more, which allocated 7.0 MiB, not as the steps did")
 
 
+def test_a_number_that_reads_like_its_limit_is_told_in_full(tmp_path):
+    profile = made(tmp_path, BOTH)
+    with pytest.raises(AssertionError) as error:
+        profile.assert_peak_memory(at_most=2 * MIB - 152)
+    headline = (
+        "2.0 MiB above the start of ProfilerStep#0 at the peak, expected at most 2.0 MiB (2097152 B against 2097000 B)"
+    )
+    assert str(error.value).splitlines()[0] == headline
+    with pytest.raises(AssertionError, match=r"5.0 MiB allocated in ProfilerStep#0, expected at least 6.0 MiB\n"):
+        profile.assert_allocated_memory(at_least="6 MiB")
+
+
 def test_asking_the_driver_fails(tmp_path):
     with pytest.raises(AssertionError, match="2 allocations from the driver in ProfilerStep#1, expected none"):
         made(tmp_path, [entry(0), entry(1, driver=2)]).assert_no_device_allocation()

@@ -131,6 +131,12 @@ def test_too_noisy_is_not_measured_and_no_assertion_error():
     assert not issubclass(TooNoisy, AssertionError)
 
 
+def test_a_time_that_reads_like_its_limit_is_told_in_full(tmp_path):
+    told = r"expected at most 5.0 ms \(5030000 ns against 5029000 ns\)"
+    with pytest.raises(AssertionError, match=told):
+        made(tmp_path, [5030] * 20).assert_gpu_time(at_most="5029 us")
+
+
 def test_one_step_shows_no_spread(tmp_path):
     with pytest.raises(TooNoisy, match="a single step shows no spread; GPU time 100.0 us a step"):
         made(tmp_path, [100]).assert_gpu_time(at_most="1 s")
