@@ -266,8 +266,8 @@ def test_figures():
 
 def test_naive_and_in_place_attention_of_the_blog():
     folder = DATA.parent.parent / "examples/attention/__kernelprof__/traces"
-    (naive,) = folder.glob("test_naive.test_n1*")
-    (in_place,) = folder.glob("test_in_place.test_i1_five*")
+    (naive,) = folder.glob("test_naive.module-naive-*")
+    (in_place,) = folder.glob("test_in_place.module-in_place-*")
     one, other = (Profile(load_trace(path)) for path in (naive, in_place))
     scores = 8 * 16 * 1024 * 1024 * 2
 

@@ -9,12 +9,12 @@ import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import mutations
 import pytest
 from builders import run_pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 SHAPES = Path(__file__).parent.parent / "data/shapes"
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 GUARDS = """
     import pytest, torch
@@ -90,11 +90,11 @@ def test_verdicts_and_messages_are_those_of_the_live_run(pytester):
     assert not (pytester.path / ".kernelprof").exists()
 
 
-def test_the_recorded_mutant_fails_the_in_place_guard_with_the_copy(pytester):
-    for name in ("in_place.py", "test_in_place.py", "conftest.py"):
-        shutil.copy(EXAMPLES / "attention" / name, pytester.path)
-    shutil.copytree(SHAPES.parent / "mutant/__kernelprof__", pytester.path / "__kernelprof__")
-    result = run_pytest(pytester, "--kernelprof-replay=always", "-k", "i1_no_copy")
+def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path, pytester):
+    name = "in place: masked_fill for masked_fill_"
+    mutations.prepare(pytester.path, mutations.MUTATIONS[name])
+    mutations.add_recordings(pytester.path, name)
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-k", "i1_no_memcpy")
 
     result.assert_outcomes(failed=1)
     assert result.ret == 1
@@ -102,22 +102,25 @@ def test_the_recorded_mutant_fails_the_in_place_guard_with_the_copy(pytester):
         [
             "E       AssertionError: 1 memory copy a step, expected none",
             "E       DtoD    256.0 MiB * aten::masked_fill > aten::clone > aten::copy_",
-            "E       trace: __kernelprof__/traces/test_in_place.test_i1_no_copy_any_more-*.json.gz*",
+            "E       trace: __kernelprof__/traces/test_in_place.module-in_place-*.json.gz*",
             "E       replayed: recorded on NVIDIA H200, 20??-??-??",
         ]
     )
 
 
 def test_the_examples_replay_where_the_device_is_missing(pytester):
-    shutil.copytree(EXAMPLES / "attention", pytester.path / "attention")
+    mutations.prepare(pytester.path)
+    mutations.add_recordings(pytester.path)
     result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-v")
 
-    result.assert_outcomes(passed=8)
     import torch
 
-    if not torch.cuda.is_available():
-        result.stdout.fnmatch_lines(["*test_i1_no_copy_any_more PASSED (replayed)*"])
-        result.stdout.fnmatch_lines(["attention/test_naive.py::test_n1* 5 * 1 * replayed (NVIDIA H200, 20??-??-??)"])
+    if torch.cuda.is_available():
+        result.assert_outcomes(passed=56)
+    else:
+        result.assert_outcomes(passed=46, skipped=10)
+        result.stdout.fnmatch_lines(["*test_i1_no_memcpy_any_more PASSED (replayed)*"])
+        result.stdout.fnmatch_lines(["test_naive.py::test_n1* 5 * 1 * replayed (NVIDIA H200, 20??-??-??)"])
 
 
 # How it works
@@ -171,7 +174,7 @@ def test_provenance_stands_in_the_recording(recorded):
 
 
 def test_provenance_of_a_gpu_recording():
-    note = note_of(next((EXAMPLES / "attention/__kernelprof__/traces").glob("test_naive.test_n1*")))
+    note = note_of(next((mutations.ATTENTION / mutations.RECORDINGS).glob("test_naive.module-naive-*")))
 
     assert note["device"] == "NVIDIA H200"
     assert note["canary_devices"] == [0]
@@ -442,18 +445,18 @@ def test_recordings_of_another_device_are_refused(pytester, recorded, device, me
 
 
 def test_a_recording_of_a_smaller_capability_is_refused(pytester):
-    shutil.copytree(EXAMPLES / "attention", pytester.path / "attention")
+    shutil.copytree(mutations.ATTENTION, pytester.path / "attention")
     guard = pytester.path / "attention/test_naive.py"
     guard.write_text(guard.read_text().replace('device="cuda"', 'device="cuda>=10.0"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(errors=6, skipped=1)
     result.stdout.fnmatch_lines(["E *made with compute capability 9.0, the test needs cuda>=10.0*"])
 
     guard.write_text(guard.read_text().replace('device="cuda>=10.0"', 'device="rocm"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(errors=6, skipped=1)
     result.stdout.fnmatch_lines(["E *it was made for device=cuda, the test asks for rocm*"])
 
 

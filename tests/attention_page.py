@@ -1,0 +1,68 @@
+"""Fills the generated parts of ``docs/attention.md``: ``python tests/attention_page.py`` after recording anew."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+from mutations import ATTENTION, MUTATIONS, RECORDINGS, ROOT
+
+PAGE = ROOT / "docs/attention.md"
+FINDINGS = ATTENTION / "findings_h200.json"
+
+
+def findings_table() -> str:
+    """Return the table of the findings, as a run on a GPU saw them."""
+    sys.path.insert(0, str(ATTENTION))
+    try:
+        from findings import page_table
+    finally:
+        sys.path.remove(str(ATTENTION))
+    run = json.loads(FINDINGS.read_text())
+    return f"{run['device']}, torch {run['torch']}, {run['date']}:\n\n{page_table(run['findings'], 'H200')}"
+
+
+def wrong_guess() -> str:
+    """Return what a wrong guess prints, by replay."""
+    from pytest_kernelprof import Profile, load_trace
+
+    (recording,) = (ATTENTION / RECORDINGS).glob("test_naive.module-naive-*.json.gz")
+    try:
+        Profile(load_trace(recording)).assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0)
+    except AssertionError as error:
+        return f"```text\n{error}\n```"
+    raise ValueError("the wrong guess passed")
+
+
+def mutations_table() -> str:
+    """Return which tests each mutation turns red."""
+    lines = ["| somebody writes | red |", "| --- | --- |"]
+    for name, mutation in MUTATIONS.items():
+        red = {test.rpartition("::")[2].partition("[")[0] for test in mutation.red | mutation.values}
+        shown = ", ".join(f"`{test}`" for test in sorted(red))
+        lines.append(f"| {name} | {shown} |")
+    return "\n".join(lines)
+
+
+PARTS = {"findings": findings_table, "wrong guess": wrong_guess, "mutations": mutations_table}
+
+
+def filled(page: str) -> str:
+    """Return the page with its generated parts made anew."""
+    for name, make in PARTS.items():
+        pattern = rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)"
+        made = make()
+        page, number = re.subn(pattern, lambda found, made=made: f"{found[1]}{made}{found[2]}", page, flags=re.DOTALL)
+        if number != 1:
+            raise ValueError(f"{PAGE} has {number} parts called {name}")
+    return page
+
+
+def fill() -> None:
+    """Fill the page."""
+    PAGE.write_text(filled(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    fill()

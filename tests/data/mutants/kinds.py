@@ -1,0 +1,24 @@
+"""Writes what became of each test to ``kinds.json``: an outcome, or the type of the exception that ended it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+KINDS = {}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call" or report.outcome != "passed":
+        failed = report.outcome == "failed"
+        kind = call.excinfo.type.__name__ if failed else report.outcome
+        KINDS[item.nodeid] = kind if report.when == "call" or not failed else f"{kind} in {report.when}"
+    return report
+
+
+def pytest_sessionfinish(session):
+    (Path(session.config.rootpath) / "kinds.json").write_text(json.dumps(KINDS, indent=1, sort_keys=True))

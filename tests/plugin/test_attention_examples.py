@@ -1,0 +1,180 @@
+"""What the attention examples do where things are not as on an H200: other GPUs, no package, noise, other shapes."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import types
+
+import mutations
+import pytest
+from builders import run_pytest
+
+pytestmark = pytest.mark.usefixtures("needs_torch")
+REPLAY = "--kernelprof-replay=always"
+
+
+@pytest.fixture
+def replayed(pytester):
+    """Run the edited examples by replay."""
+
+    def run(*arguments, edits=(), mutant=None):
+        mutations.prepare(pytester.path, mutations.Mutation(tuple(edits), frozenset()))
+        mutations.add_recordings(pytester.path, mutant)
+        return run_pytest(pytester, REPLAY, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Import a module of the examples."""
+    monkeypatch.syspath_prepend(str(mutations.ATTENTION))
+    names = ("prebuilt", "shapes", "findings")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield __import__
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_on_an_unmeasured_gpu_wrong_guesses_are_reported_and_the_rest_is_asserted(replayed):
+    forget = 'for row in BY_ARCHITECTURE.values():\n    row.setdefault("8.0", row["9.0"])\n    del row["9.0"]\n'
+    as_on_an_a100 = "guess: what the A100 does"
+    result = replayed("-rs", edits=[mutations.Edit("findings.py", "", forget)], mutant=as_on_an_a100)
+
+    # Those that differ on an A100 are reported; all that holds everywhere still passes.
+    reported = mutations.MUTATIONS[as_on_an_a100].red
+    result.assert_outcomes(skipped=10 + len(reported), passed=46 - len(reported))
+    result.stdout.fnmatch_lines(
+        [
+            "N3  passed  *: `nvjet_sm90_tst_*",
+            "    not judged: matmul on compute capability 9.0 was never measured; guessed as on 8.0; "
+            "guess against seen: 0 kernels a step, expected 2 (named '[*]s16816[*]')",
+        ]
+    )
+    result.stdout.fnmatch_lines(["C7  skipped *", "    not judged: fastest first on compute capability 9.0 *"])
+
+
+def test_a_wrong_guess_that_holds_everywhere_fails_on_an_unmeasured_gpu(replayed):
+    edits = [
+        mutations.Edit("findings.py", "", 'for row in BY_ARCHITECTURE.values():\n    row["9.9"] = row.pop("9.0")\n'),
+        mutations.Edit("test_sdpa.py", "math.assert_kernel_count(20)", "math.assert_kernel_count(21)"),
+    ]
+    result = replayed("-k", "test_m1_twenty", edits=edits)
+
+    result.assert_outcomes(failed=1)
+
+
+def test_a_time_that_is_too_noisy_is_skipped_with_what_was_measured(replayed):
+    edit = mutations.Edit("test_compare.py", 'fused["cudnn"], on="cpu"', 'fused["cudnn"], by=1.1, on="cpu"')
+    result = replayed("-rs", "-k", "c6", edits=[edit])
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * too noisy to judge: 1.* times as fast (1.* to 1.*) as cudnn, CPU time*"])
+
+
+def test_another_shape_is_not_judged_by_these_recordings(replayed):
+    result = replayed("--attention-shape=2,4,256,64", "-k", "test_n1")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ReplayError: *it was made with (bfloat16[[]8, 16, 1024, 64]*"])
+
+
+@pytest.mark.parametrize("text", ["1,2,3", "1,2,3,0", "1,2,3,-4", "a,b,c,d", "", "1, 2, 3, 4"])
+def test_a_wrong_shape_is_a_usage_error(replayed, text):
+    result = replayed(f"--attention-shape={text}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--attention-shape: {text!r} is no shape; accepted: four positive numbers*"])
+
+
+def test_the_options_may_be_unknown_where_the_folder_is_found_by_collection(pytester):
+    folder = pytester.path / "examples/attention"
+    folder.parent.mkdir()
+    mutations.prepare(folder)
+    mutations.add_recordings(folder)
+    (folder / "pytest.ini").unlink()
+    result = run_pytest(pytester, REPLAY, "examples")
+
+    result.assert_outcomes(passed=46, skipped=10)
+
+
+def test_the_findings_are_those_of_the_recorded_run(replayed, pytester):
+    """What a replay sees is what was seen live, so that the page tells of the recordings."""
+    replayed("--attention-findings=seen.json")
+    seen = {row["id"]: row for row in json.loads((pytester.path / "seen.json").read_text())["findings"]}
+    live = json.loads((mutations.ATTENTION / "findings_h200.json").read_text())
+
+    assert live["device"] == "NVIDIA H200"
+    assert live["torch"].startswith("2.11")
+    assert len(live["findings"]) == 30
+    for row in live["findings"]:
+        assert (row["result"], row["why"]) == ("passed", [])
+        replay = seen[row["id"]]
+        assert replay["tests"] == row["tests"]
+        if row["id"] not in ("N4", "K2", "M6", "K1"):
+            assert replay["seen"] == row["seen"]
+    assert seen["K1"]["seen"] == live["findings"][27]["seen"].replace("fa3_fwd_interface", "a recording")
+    assert seen["N4"]["why"] == ["a claim about values: live only, since a replay calculates nothing"]
+
+
+# Which FlashAttention is taken
+
+
+def package(monkeypatch, name, **attributes):
+    module = types.ModuleType(name)
+    for key, value in attributes.items():
+        setattr(module, key, value)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_the_hub_comes_first_then_flash_attn_then_flash_attention_3(monkeypatch, example):
+    prebuilt = example("prebuilt")
+    package(monkeypatch, "fa3_fwd_interface", flash_attn_func="three")
+    assert prebuilt.find() == ("fa3_fwd_interface", "three")
+
+    prebuilt.find.cache_clear()
+    package(monkeypatch, "flash_attn", flash_attn_func="two")
+    assert prebuilt.find() == ("flash_attn", "two")
+
+    prebuilt.find.cache_clear()
+    asked = []
+    hub = types.SimpleNamespace(flash_attn_func="hub")
+    package(monkeypatch, "kernels", get_kernel=lambda name: asked.append(name) or hub)
+    assert prebuilt.find() == ("kernels-community/flash-attn2", "hub")
+    assert asked == ["kernels-community/flash-attn2"]
+
+
+def test_a_hub_that_cannot_be_reached_leaves_the_next(monkeypatch, example):
+    def unreachable(name):
+        raise OSError("no network\nand much more")
+
+    prebuilt = example("prebuilt")
+    package(monkeypatch, "kernels", get_kernel=unreachable)
+    package(monkeypatch, "flash_attn", flash_attn_func="two")
+    assert prebuilt.find()[0] == "flash_attn"
+
+    prebuilt.find.cache_clear()
+    monkeypatch.delitem(sys.modules, "flash_attn")
+    monkeypatch.setitem(sys.modules, "fa3_fwd_interface", None)
+    with pytest.raises(LookupError) as told:
+        prebuilt.find()
+    expected = r"no pre-built FlashAttention \(kernels-community/flash-attn2: no network; flash_attn: .*; fa3_fwd.*\)"
+    assert re.fullmatch(expected, str(told.value))
+
+
+def test_prebuilt_attention_is_causal_and_gives_the_result_alone(monkeypatch, example):
+    asked = []
+
+    def flash(q, k, v, causal):
+        asked.append(causal)
+        return q, "log-sum-exp"
+
+    prebuilt = example("prebuilt")
+    package(monkeypatch, "flash_attn", flash_attn_func=flash)
+    monkeypatch.setitem(sys.modules, "kernels", None)
+
+    assert prebuilt.attention("q", "k", "v") == "q"
+    assert asked == [True]
