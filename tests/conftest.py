@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 
 import pytest
 
+import pytest_kernelprof
+
+# pytester forgets modules that an inner run imports, but their package remembers them: half of what
+# a later run finds would then be old.
+for _module in pkgutil.walk_packages(pytest_kernelprof.__path__, "pytest_kernelprof."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)
+
 if importlib.util.find_spec("torch") is not None:
-    # pytester forgets modules that an inner run imports, and torch cannot be imported twice; its
-    # profiler imports the compiler when it first starts.
+    # torch cannot be imported twice; its profiler imports the compiler when it first starts.
     import torch._dynamo  # noqa: F401
 
 pytest_plugins = ["pytester"]
