@@ -19,6 +19,7 @@ from typing import Any
 from pytest_kernelprof.capture import Health
 from pytest_kernelprof.options import Settings
 from pytest_kernelprof.profiled import Live, Profiled
+from pytest_kernelprof.report.layout import Look
 
 ROUNDS, UNCOUNTED, STEPS = 20, 3, 3
 
@@ -51,7 +52,7 @@ def bare(torch: Any, step: Any, path: Path) -> float:
 
 def ours(torch: Any, step: Any, folder: Path) -> float:
     """Return the seconds that ``profiled`` takes, its own reading included."""
-    source = Live(test="benchmark", folder=folder, health=Health(), verbose=False, register=lambda *_: lambda: None)
+    source = Live(test="benchmark", folder=folder, health=Health(), look=Look(), register=lambda *_: lambda: None)
     profiled = Profiled(Settings(warmup=0, steps=STEPS), source)
     torch.cuda.synchronize()
     start = time.perf_counter()

@@ -29,6 +29,7 @@ class Assertions:
 
     __slots__ = ()
 
+    _alike_by: str
     _judge: Judge
     _regions: tuple[Selection, ...]
     _repeatable: Repeatable | None
@@ -296,7 +297,7 @@ class Assertions:
             **selectors: As for `assert_kernel_count`.
         """
         __tracebackhide__ = True
-        self._judge.judge(checks.count(checks.without_allowed(self._reading("host_syncs", selectors), allow), NONE))
+        self._judge.judge(checks.count_without_allowed(self._reading("host_syncs", selectors), NONE, allow))
 
     def assert_host_sync_count(
         self,
@@ -311,8 +312,7 @@ class Assertions:
         """Check how often a step makes the CPU wait; *allow* as for `assert_no_host_sync`."""
         __tracebackhide__ = True
         allowed = limit("assert_host_sync_count", exactly, at_most, at_least, between)
-        reading = checks.without_allowed(self._reading("host_syncs", selectors), allow)
-        self._judge.judge(checks.count(reading, allowed))
+        self._judge.judge(checks.count_without_allowed(self._reading("host_syncs", selectors), allowed, allow))
 
     def assert_occupancy(
         self,
@@ -531,7 +531,9 @@ class Assertions:
         self, class_name: str, selectors: Selectors | None = None, part: Callable[[Step], EventSet[Any]] | None = None
     ) -> Reading:
         __tracebackhide__ = True
-        return reading(self.steps, class_name, selectors, may_differ=self.steps_may_differ, part=part)
+        return reading(
+            self.steps, class_name, selectors, may_differ=self.steps_may_differ, alike_by=self._alike_by, part=part
+        )
 
     def _look(self) -> tuple[Sequence[Allocated], str]:
         """Return who was given GPU memory, from the recording or by one more call, and from which."""

@@ -7,8 +7,8 @@ already break an ``at_most``, and then it is a failure although events are missi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from types import EllipsisType
@@ -20,12 +20,14 @@ from .eventset import EventSet, Selection
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .memory import Allocated
-from .names import decode_kernel, glob, matches
+from .names import base_name, decode_kernel, demangled, glob, matches
 from .units import counted, format_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LIBRARY_MEMSET_BYTES = 4
+_MOST_TO_ALIGN = 4_000_000
+"""Aligning two lists takes the product of their lengths; longer ones are told as they are."""
 
 
 class Outcome(Enum):
@@ -37,19 +39,32 @@ class Outcome(Enum):
     TOO_NOISY = "too noisy to judge"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One difference between two steps.
+class ChangeLine(NamedTuple):
+    """One line of what differs between two steps.
 
     Attributes:
-        step: The step that differs from the first.
-        number: How many events more (positive) or fewer (negative).
-        event: One of them.
+        sign: ``+`` for an event that came, ``-`` for one that went, nothing for one that both have.
+        event: The event; ``None`` where some that both have are left out.
     """
 
-    step: str
-    number: int
-    event: Event
+    sign: str
+    event: Event | None
+
+
+class Changes(NamedTuple):
+    """What differs between the first step and others, in order.
+
+    Attributes:
+        noun: What one event is called.
+        first: Name of the first step.
+        steps: Names of those that differ from it, all in the same way.
+        lines: The events.
+    """
+
+    noun: str
+    first: str
+    steps: tuple[str, ...]
+    lines: tuple[ChangeLine, ...]
 
 
 class GuessRow(NamedTuple):
@@ -106,7 +121,7 @@ class Verdict:
     outcome: Outcome
     headline: str = ""
     evidence: Sequence[Event] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Changes, ...] = ()
     view: str = "events"
     rows: tuple[GuessRow, ...] = ()
     table: Table | None = None
@@ -159,6 +174,8 @@ class Reading:
         chosen: The same narrowed by the assertion's selectors.
         may_differ: Every step has to satisfy the limit by itself instead.
         words: The selectors in words, for the headline.
+        pattern: The pattern that an assertion itself counts; it may match nothing.
+        alike_by: Who says that steps must be alike, if somebody does.
     """
 
     steps: tuple[str, ...]
@@ -166,18 +183,20 @@ class Reading:
     chosen: tuple[EventSet[Any], ...]
     may_differ: bool = False
     words: str = ""
+    pattern: str = ""
+    alike_by: str = ""
 
     def narrowed(self, judge: Callable[[Any], bool | None], words: str) -> Reading:
         """Return the reading with only the events that *judge* takes."""
         chosen = tuple(one.narrowed(judge, words) for one in self.chosen)
         told = ", ".join(filter(None, (self.words, words)))
-        return Reading(self.steps, self.whole, chosen, self.may_differ, told)
+        return replace(self, chosen=chosen, words=told)
 
     def select(self, selection: Selection) -> Reading:
         """Return the reading narrowed by *selection*."""
         chosen = tuple(one.select(selection) for one in self.chosen)
         told = ", ".join(filter(None, (self.words, selection.words())))
-        return Reading(self.steps, self.whole, chosen, self.may_differ, told)
+        return replace(self, chosen=chosen, words=told, pattern=selection.named or self.pattern)
 
     @property
     def noun(self) -> str:
@@ -229,10 +248,18 @@ def _measure(
                 f"{allowed.in_full(low)}",
                 evidence,
                 () if reading.may_differ else disagreement(reading),
+                remark="" if reading.chosen[position].seen else closest(reading.pattern, reading.whole[position].seen),
             )
     if not all(allowed.holds(low, exact=exact) for low, exact in measured):
         return not_measured(reading, expected)
     return agreement(reading, expected)  # The limit holds for certain; that the steps agree may not.
+
+
+def closest(pattern: str, events: Sequence[Event]) -> str:
+    """Return which names come close to a pattern that matches none of them, in one line; nothing if none does."""
+    plain = {base_name(demangled(event.name)): None for event in events}
+    close = get_close_matches(pattern.replace("*", ""), plain, n=3, cutoff=0.4) if pattern else []
+    return f"the closest to {pattern!r}: {', '.join(close)}" if close else ""
 
 
 def _found(reading: Reading, numbers: Sequence[int], found: Callable[[int], str], position: int) -> str:
@@ -261,28 +288,65 @@ def agreement(reading: Reading, expected: str = "expected all steps alike") -> V
     told = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {plural(reading.noun)}"
     if len(set(numbers)) == 1:
         told = f"each {counted(numbers[0], reading.noun)}, but not the same"
-    headline = f"steps disagree: {told}, expected all alike (steps_may_differ=True accepts it)"
+    by = f"steps_may_differ=False {reading.alike_by}" if reading.alike_by else "steps_may_differ=True accepts it"
+    headline = f"steps disagree: {told}, expected all alike ({by})"
     return Verdict(Outcome.FAIL, headline, (), changes)
 
 
-def disagreement(reading: Reading) -> tuple[Change, ...]:
-    """Return what came and went from the first step to the others, as multisets of names.
+def disagreement(reading: Reading) -> tuple[Changes, ...]:
+    """Return what came and went from the first step to the others; steps are alike as multisets of names.
 
     Nothing is said of a class that was not measured in every step.
     """
     if any(events.why_not_measured for events in reading.whole):
         return ()
-    first = Counter(event.name for event in reading.whole[0].seen)
-    changes: list[Change] = []
-    for name, events in zip(reading.steps[1:], reading.whole[1:], strict=True):
-        here = Counter(event.name for event in events.seen)
-        for event_name in dict.fromkeys((*first, *here)):
-            number = here[event_name] - first[event_name]
-            if number:
-                source = events.seen if here[event_name] else reading.whole[0].seen
-                example = next(event for event in source if event.name == event_name)
-                changes.append(Change(name, number, example))
-    return tuple(changes)
+    first = reading.whole[0].seen
+    known = Counter(event.name for event in first)
+    others: dict[tuple[str, ...], tuple[list[str], Sequence[Event]]] = {}
+    for step, events in zip(reading.steps[1:], reading.whole[1:], strict=True):
+        names = tuple(event.name for event in events.seen)
+        if Counter(names) != known:
+            others.setdefault(names, ([], events.seen))[0].append(step)
+    return tuple(
+        Changes(reading.noun, reading.steps[0], tuple(steps), tuple(_aligned(first, seen)))
+        for steps, seen in others.values()
+    )
+
+
+def _aligned(before: Sequence[Event], after: Sequence[Event]) -> Iterator[ChangeLine]:
+    """Yield what went and what came between two steps, in order, each with a neighbour that both have."""
+    old, new = [event.name for event in before], [event.name for event in after]
+    shown = 0  # Events of *before* that were told, or left out.
+    for start, end, new_start, new_end in _differences(old, new):
+        if start - shown > 1:
+            yield ChangeLine("", None)
+        if start > shown:
+            yield ChangeLine("", before[start - 1])
+        yield from (ChangeLine("-", event) for event in before[start:end])
+        yield from (ChangeLine("+", event) for event in after[new_start:new_end])
+        shown = end
+        if shown < len(before):
+            yield ChangeLine("", before[shown])
+            shown += 1
+    if shown < len(before):
+        yield ChangeLine("", None)
+
+
+def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
+    """Return the stretches in which two lists differ: start and end in the one, and in the other."""
+    from difflib import SequenceMatcher
+
+    head = next((place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
+    head = min(len(old), len(new)) if head is None else head
+    shorter = min(len(old), len(new)) - head
+    tail = next((place for place in range(shorter) if old[-1 - place] != new[-1 - place]), shorter)
+    middle, other = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(middle) * len(other) > _MOST_TO_ALIGN:
+        return [(head, head + len(middle), head, head + len(other))]
+    codes = SequenceMatcher(None, middle, other, autojunk=False).get_opcodes()
+    return [
+        (head + start, head + end, head + from_, head + to) for what, start, end, from_, to in codes if what != "equal"
+    ]
 
 
 Pattern = str | EllipsisType
@@ -394,6 +458,24 @@ def without_allowed(reading: Reading, allow: Sequence[str]) -> Reading:
         return True if event.regions_known else None
 
     return reading.narrowed(judge, f"allowed: {', '.join(allow)}")
+
+
+def count_without_allowed(reading: Reading, allowed: Limit, allow: Sequence[str]) -> Verdict:
+    """Check how many events each step has that no pattern of *allow* names."""
+    verdict = count(without_allowed(reading, allow), allowed)
+    if verdict.outcome is not Outcome.FAIL or verdict.remark:
+        return verdict
+    seen = [event for events in reading.whole for event in events.seen]
+    return replace(verdict, remark="\n".join(filter(None, (_unmatched(pattern, seen) for pattern in allow))))
+
+
+def _unmatched(pattern: str, events: Sequence[Event]) -> str:
+    """Return that a pattern of *allow* names nothing, with what comes close; nothing if it names something."""
+    names = {name for event in events for name in (event.name, *event.regions, *(op.name for op in event.chain))}
+    if any(matches(pattern, name) for name in names):
+        return ""
+    close = get_close_matches(pattern.replace("*", ""), sorted(names), n=3, cutoff=0.4)
+    return f"allow={pattern!r} names nothing here" + (f"; the closest: {', '.join(close)}" if close else "")
 
 
 def graphed(reading: Reading, allow: Sequence[str]) -> Verdict:

@@ -146,9 +146,11 @@ def _rendered(traces: Sequence[Trace], form: str) -> str:
         from .report.summary import summary
 
         return json.dumps(summary(traces), indent=1, allow_nan=False)
+    from .report.layout import Look
     from .report.text import trace_text
 
-    return "\n\n".join(trace_text(trace) for trace in traces)
+    look = Look.of(None)
+    return "\n\n".join(trace_text(trace, look) for trace in traces)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,10 @@ NO_ID = -1
 NO_DEVICE = -1
 """Stands for the device of an event that does not name its own."""
 
+BACKWARD_NODE = "autograd::engine::evaluate_function"
+"""How the names of the ops begin in which autograd runs one node of the backward graph."""
+
+_AMBIGUOUS = -2
 _SMALL_SHARED_MEMORY = 48 * 1024
 
 
@@ -52,11 +56,12 @@ class OpTable:
 
     __slots__ = (
         *("durations", "names", "parents", "regions", "sequence_numbers", "starts", "thread_keys", "threads"),
-        "untold_regions",
+        *("_makers", "untold_regions"),
     )
 
     def __init__(self) -> None:
         """Make an empty table."""
+        self._makers: dict[int, int] | None = None
         self.names: list[str] = []
         self.starts = array("q")
         self.durations = array("q")
@@ -82,6 +87,48 @@ class OpTable:
                 rows.append(innermost)
             innermost = parents[innermost]
         return tuple(Op(self, row) for row in reversed(rows))
+
+    def forward_chain(self, chain: tuple[Op, ...]) -> tuple[Op, ...]:
+        """Return the forward op that made the backward node in a chain of ops, with the ops around it.
+
+        Args:
+            chain: Ops, outermost first.
+
+        Returns:
+            The chain of the forward op, itself last; empty outside a backward pass, where its number
+            is not in the trace, or where ops of several threads carry it.
+        """
+        for op in chain:
+            number = self.sequence_numbers[op._row]
+            if number != NO_ID and op.name.startswith(BACKWARD_NODE):
+                maker = self._maker(number)
+                if maker >= 0 and self.starts[maker] < op.start_ns:
+                    made_by = Op(self, maker)
+                    return (*made_by.chain, made_by)
+                return ()
+        return ()
+
+    def _maker(self, number: int) -> int:
+        """Return the row of the forward op that made the node with this sequence number.
+
+        torch numbers the nodes of each thread; an op carries the number that its thread will give
+        next, so that the last op with a number is the one that made the node. (Source:
+        torch/csrc/autograd/profiler, `at::sequence_number`; seen in the traces of an H200.)
+        """
+        if self._makers is None:
+            makers: dict[int, int] = {}
+            threads, parents, names = self.threads, self.parents, self.names
+            for row, found in enumerate(self.sequence_numbers):
+                if found == NO_ID or names[row].startswith(BACKWARD_NODE):
+                    continue
+                parent = parents[row]
+                if parent != NO_ID and names[parent].startswith(BACKWARD_NODE):
+                    continue  # The node itself, inside what evaluates it.
+                before = makers.get(found)
+                same = before is None or (before >= 0 and threads[before] == threads[row])
+                makers[found] = row if same else _AMBIGUOUS
+            self._makers = makers
+        return self._makers.get(number, NO_ID)
 
 
 class CallTable:
@@ -266,6 +313,11 @@ class Op(_CpuEvent):
         return self._table.chain(self._table.parents[self._row], self.start_ns)
 
     @property
+    def forward_chain(self) -> tuple[Op, ...]:
+        """In a backward pass, the forward op that made the node, last, and the ops around it; else empty."""
+        return self._table.forward_chain((*self.chain, self))
+
+    @property
     def sequence_number(self) -> int | None:
         """Links a backward op to the forward op that made it."""
         number = self._table.sequence_numbers[self._row]
@@ -283,6 +335,11 @@ class Call(_CpuEvent):
     def chain(self) -> tuple[Op, ...]:
         """The ops around the call, outermost first; empty outside ops."""
         return self._table.ops.chain(self._table.parents[self._row], self.start_ns)
+
+    @property
+    def forward_chain(self) -> tuple[Op, ...]:
+        """In a backward pass, the forward op that made the node, last, and the ops around it; else empty."""
+        return self._table.ops.forward_chain(self.chain)
 
     @property
     def correlation_id(self) -> int | None:
@@ -333,6 +390,18 @@ class GpuEvent(_View):
         """The ops around the launch, outermost first; empty for an orphan or outside ops."""
         launch = self.launch
         return launch.chain if launch else ()
+
+    @property
+    def forward_chain(self) -> tuple[Op, ...]:
+        """In a backward pass, the forward op that made the node, last, and the ops around it; else empty."""
+        launch = self.launch
+        return launch.forward_chain if launch else ()
+
+    @property
+    def thread(self) -> Thread | None:
+        """Where it was launched; ``None`` for an orphan."""
+        launch = self.launch
+        return launch.thread if launch else None
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -524,12 +593,12 @@ class Views(Sequence[T_co]):
 
 
 def slowest_first(events: Sequence[Event]) -> list[Event]:
-    """Return the events worst first: copies by bytes, other GPU events by time, the rest as they are."""
+    """Return the events worst first: copies by bytes, calls and other GPU events by time, ops as they are."""
 
     def weight(event: Event) -> int:
         if isinstance(event, Memcpy):
             return -(event.size_bytes or 0)
-        return -(event.duration_ns or 0) if isinstance(event, (Kernel, Memset)) else 0
+        return 0 if isinstance(event, Op) else -(event.duration_ns or 0)
 
     return sorted(events, key=weight)
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 from .checks import Outcome, Verdict
 from .errors import MisuseError, NotMeasured, TooNoisy
 from .report import text
+from .report.layout import Look
 
 _ERRORS: dict[Outcome, type[Exception]] = {
     Outcome.FAIL: AssertionError,
@@ -56,17 +57,17 @@ class Checks:
 class Judge:
     """Raises what verdicts come to, with messages that name trace and recording."""
 
-    __slots__ = ("_keep_trace", "_origin", "_verbose")
+    __slots__ = ("_keep_trace", "_look", "_origin")
 
-    def __init__(self, *, verbose: bool, keep_trace: Callable[[], str | None] | None, origin: str | None) -> None:
+    def __init__(self, *, look: Look, keep_trace: Callable[[], str | None] | None, origin: str | None) -> None:
         """Make a judge.
 
         Args:
-            verbose: Show every row in messages.
+            look: How much messages show.
             keep_trace: Keeps the trace file and returns its path.
             origin: Where a replayed recording comes from.
         """
-        self._verbose = verbose
+        self._look = look
         self._keep_trace = keep_trace or (lambda: None)
         self._origin = origin
 
@@ -91,7 +92,7 @@ class Judge:
         if bad:
             outcomes = [verdict.outcome for verdict in bad]
             headline = f"{len(bad)} of {len(verdicts)} checks did not pass"
-            parts = [text.verdict_text(verdict, verbose=self._verbose) for verdict in bad]
+            parts = [text.verdict_text(verdict, self._look) for verdict in bad]
             told = "\n\n".join(f"{number}. {part}" for number, part in enumerate(parts, 1))
             outcome = next((one for one in _ERRORS if one in outcomes), Outcome.FAIL)
             self._raise(Verdict(outcome, f"{headline}\n\n{told}"))
@@ -103,7 +104,7 @@ class Judge:
 
     def message(self, verdict: Verdict) -> str:
         """Return the text of a failure."""
-        told = text.verdict_text(verdict, verbose=self._verbose)
+        told = text.verdict_text(verdict, self._look)
         kept = self._keep_trace()
         where = f"trace: {kept}   open in https://ui.perfetto.dev" if kept else None
         last = "\n".join(line for line in (where, self._origin) if line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -51,6 +51,7 @@ class Settings:
         setup: Called before every call; what it returns becomes the arguments.
         device: What the test needs (marker only).
         trace: Name of a recording that several tests share (marker only).
+        asked: Who set each of them that is no default, as a message's end: ``by the marker``.
     """
 
     warmup: int = 3
@@ -61,6 +62,7 @@ class Settings:
     setup: Callable[[], Any] | None = None
     device: DeviceRequirement | None = None
     trace: str | None = None
+    asked: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
 
     def noted(self) -> dict[str, Any]:
         """Return what a recording notes of how a function is called, beside the steps."""
@@ -91,7 +93,8 @@ class Settings:
                 parsed[name] = _PARSERS[name](value)
             except ValueError as error:
                 raise MisuseError(f"{where}: {name}={value!r} is not accepted; accepted: {error}") from None
-        return replace(self, **parsed)
+        by = "by the marker" if marker else f"by {where}"
+        return replace(self, **parsed, asked={**self.asked, **dict.fromkeys(parsed, by)})
 
 
 def parse_bool(value: Any) -> bool:
@@ -364,17 +367,19 @@ def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -
         MisuseError: A value is not accepted.
     """
     found: dict[str, Any] = {}
+    asked: dict[str, str] = {}
     for option in OPTIONS:
         for source, label in ((command_line(option.dest), option.flag), (ini(option.ini), option.ini)):
             if source is None:
                 continue
             try:
                 found[option.name] = option.parse(source)
+                asked[option.name] = f"by {label}"
             except ValueError as error:
                 raise MisuseError(f"{label}={source!r} is not accepted; accepted: {error}") from None
             break
     run = {name: found.pop(name) for name in _OF_THE_RUN if name in found}
-    options = RunOptions(settings=Settings(**found), **run)
+    options = RunOptions(settings=Settings(**found, asked=asked), **run)
     if options.record and options.replay != "never":
         on_line = {name: command_line(f"kernelprof_{name}") is not None for name in ("record", "replay")}
         if on_line["record"] == on_line["replay"]:

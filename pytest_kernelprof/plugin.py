@@ -32,6 +32,7 @@ FIXTURES = ("profiled", "module_profiled", "session_profiled")
 NEEDS_FLAG = "needs --kernelprof"
 KEPT = ".kernelprof"
 _PROPERTY = "kernelprof"
+_PYTEST_INDENT = len("E       ")
 _REPLAYED = "kernelprof_replayed"
 _NOT_RECORDED = "not recorded:"
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -602,6 +603,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         pytest.skip(NEEDS_FLAG)
     from .profiled import Live, Profiled, Replay, Source
     from .recordings import Wanted
+    from .report.layout import Look
 
     node = request.node
     settings = _settings(run, node)
@@ -611,7 +613,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     place = run.place(node, settings.trace)
     common: dict[str, Any] = {
         "test": node.nodeid or "session",
-        "verbose": _verbosity(request.config) > 0,
+        "look": Look.of(None, _verbosity(request.config), indent=_PYTEST_INDENT),
         "register": run.registrar(place),
         "must_name": _must_name(run, request.scope),
     }

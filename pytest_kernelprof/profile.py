@@ -20,6 +20,7 @@ from .matrix import matrix_time_of
 from .memory import DeviceMemory
 from .model import Environment, Orphans, Trace, TraceWarning
 from .report import text
+from .report.layout import Look
 from .units import plural
 
 
@@ -33,7 +34,7 @@ class Profile(Assertions):
     """
 
     __slots__ = (
-        *("_judge", "_origin", "_regions", "_repeatable", "_result", "_trace", "_verbose"),
+        *("_alike_by", "_judge", "_origin", "_regions", "_repeatable", "_result", "_shown", "_trace"),
         "steps_may_differ",
     )
 
@@ -43,10 +44,12 @@ class Profile(Assertions):
         *,
         steps_may_differ: bool = False,
         verbose: bool = False,
+        look: Look | None = None,
         keep_trace: Callable[[], str | None] | None = None,
         result: Callable[[], Any] | None = None,
         origin: str | None = None,
         repeatable: Repeatable | None = None,
+        alike_by: str = "",
     ) -> None:
         """Make a profile of a trace.
 
@@ -54,17 +57,20 @@ class Profile(Assertions):
             trace: The trace, read.
             steps_may_differ: Let the steps differ; each must satisfy a limit by itself.
             verbose: Show every row in messages.
+            look: How much messages show, in place of *verbose*; by default as much as the terminal has room for.
             keep_trace: Keeps the trace file and returns its path, for messages.
             result: Returns what the profiled function returned last.
             origin: Where a replayed recording comes from, for messages.
             repeatable: Can be called again, to be compared with another.
+            alike_by: Who says that steps must be alike, for messages.
         """
         self._trace = trace
         self._repeatable = repeatable
         self._regions: tuple[Selection, ...] = ()
         self._origin = origin
-        self._verbose = verbose
-        self._judge = Judge(verbose=verbose, keep_trace=keep_trace, origin=origin)
+        self._alike_by = alike_by
+        self._shown = look or Look.of(None, int(verbose))
+        self._judge = Judge(look=self._shown, keep_trace=keep_trace, origin=origin)
         self._result = result
         self.steps_may_differ = steps_may_differ
 
@@ -160,8 +166,10 @@ class Profile(Assertions):
 
     def _refusal(self, sets: tuple[EventSet[Any], ...]) -> str | None:
         """Return why sets of several steps must not be read as one, or ``None`` if they agree."""
-        verdict = checks.agreement(checks.Reading(tuple(step.name for step in self.steps), sets, sets))
-        return text.verdict_text(verdict) if verdict.outcome is checks.Outcome.FAIL else None
+        verdict = checks.agreement(
+            checks.Reading(tuple(step.name for step in self.steps), sets, sets, alike_by=self._alike_by)
+        )
+        return text.verdict_text(verdict, self._shown) if verdict.outcome is checks.Outcome.FAIL else None
 
     # Plain numbers
 
@@ -304,7 +312,7 @@ class Profile(Assertions):
 
     def table(self) -> str:
         """Return steps and GPU events as text: what ``print(profile)`` shows."""
-        shown = text.profile_table(self.steps, verbose=self._verbose)
+        shown = text.profile_table(self.steps, self._shown)
         return f"{shown}\n\n{self._origin}" if self._origin else shown
 
     def __str__(self) -> str:

@@ -31,6 +31,7 @@ from .model import Trace
 from .options import Settings
 from .profile import Profile
 from .recordings import Place, Wanted, read
+from .report.layout import Look
 from .units import MAX_TRACE_BYTES
 
 
@@ -50,18 +51,18 @@ class Source(ABC):
         test: Id of the test, or of the module, that owns them.
     """
 
-    def __init__(self, *, test: str, verbose: bool, register: Register, must_name: str | None = None) -> None:
+    def __init__(self, *, test: str, look: Look, register: Register, must_name: str | None = None) -> None:
         """Make a source.
 
         Args:
             test: Id of the test, or of the module, that owns the profiles.
-            verbose: Show every row in messages.
+            look: How much messages show.
             register: Is told of each profile.
             must_name: Why a profile needs a ``name=``, if it does.
         """
         self._must_name = must_name
         self.test = test
-        self._verbose = verbose
+        self._look = look
         self._register = register
         self._labels: list[str] = []
         self._pairs: dict[Any, Alternation] = {}
@@ -109,7 +110,7 @@ class Source(ABC):
             asked = f", {rounds.number} times" if rounds.asked else ""
             label = f"{one.label!r} against {other.label!r}{where}{asked}"
             trace, keep_trace, origin = self._alternating(label, one, other, rounds)
-            judge = Judge(verbose=self._verbose, keep_trace=keep_trace, origin=origin)
+            judge = Judge(look=self._look, keep_trace=keep_trace, origin=origin)
             self._pairs[key] = Alternation(_halves(trace), judge)
         return self._pairs[key]
 
@@ -302,7 +303,8 @@ class Live(Source):
         return Profile(
             trace,
             steps_may_differ=settings.steps_may_differ,
-            verbose=self._verbose,
+            look=self._look,
+            alike_by=settings.asked.get("steps_may_differ", ""),
             keep_trace=self._register(label, trace, file, None),
             result=result,
             repeatable=repeatable,
@@ -448,7 +450,8 @@ class Replay(Source):
         return Profile(
             trace,
             steps_may_differ=settings.steps_may_differ,
-            verbose=self._verbose,
+            look=self._look,
+            alike_by=settings.asked.get("steps_may_differ", ""),
             keep_trace=self._register(label, trace, file, note),
             result=_no_result,
             origin=self._origin(note),

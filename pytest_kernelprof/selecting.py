@@ -42,6 +42,7 @@ def reading(
     selectors: Selectors | None = None,
     *,
     may_differ: bool,
+    alike_by: str = "",
     part: Callable[[Step], EventSet[Any]] | None = None,
 ) -> Reading:
     """Return one class of events of all steps, narrowed.
@@ -51,11 +52,12 @@ def reading(
         class_name: Such as ``kernels``.
         selectors: What narrows it.
         may_differ: Every step has to satisfy a limit by itself.
+        alike_by: Who says that steps must be alike, if somebody does.
         part: Returns the events of a step, instead of those of the class.
     """
     __tracebackhide__ = True
     whole = tuple(part(step) if part else getattr(step, class_name) for step in steps)
-    found = Reading(tuple(step.name for step in steps), whole, whole, may_differ)
+    found = Reading(tuple(step.name for step in steps), whole, whole, may_differ, alike_by=alike_by)
     return found.select(selection(selectors)) if selectors else found
 
 

@@ -26,10 +26,11 @@ def findings_table() -> str:
 def wrong_guess() -> str:
     """Return what a wrong guess prints, by replay."""
     from pytest_kernelprof import Profile, load_trace
+    from pytest_kernelprof.report.layout import Look
 
     (recording,) = (ATTENTION / RECORDINGS).glob("test_naive.module-naive-*.json.gz")
     try:
-        Profile(load_trace(recording)).assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0)
+        Profile(load_trace(recording), look=Look.of(120)).assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0)
     except AssertionError as error:
         return f"```text\n{error}\n```"
     raise ValueError("the wrong guess passed")

@@ -21,7 +21,18 @@ if importlib.util.find_spec("torch") is not None:
 
 pytest_plugins = ["pytester"]
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write the messages in tests/golden anew")
+
+
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+@pytest.fixture(autouse=True)
+def _columns(monkeypatch) -> None:
+    """Show tables as on a terminal of this width, wherever the tests run."""
+    monkeypatch.setenv("COLUMNS", "120")
 
 
 @pytest.fixture

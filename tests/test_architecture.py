@@ -22,6 +22,7 @@ LAYERS = (
     "occupancy",
     "events",
     "eventset",
+    "explain",
     "memory",
     "model",
     "matrix",

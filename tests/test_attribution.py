@@ -291,3 +291,93 @@ def test_order_of_rows_does_not_matter(tmp_path):
             (1, "aten::a > aten::b", ("outer",)),
             (2, "aten::a", ("outer",)),
         ]
+
+
+# One by one, against tables derived from the rows without any of this package and read over by hand
+
+ATTRIBUTION = Path(__file__).parent / "data/attribution"
+
+
+def told(event, kind, step):
+    """Return a line of a table: what the package says of an event."""
+    names = (chain(event), " > ".join(op.name for op in event.forward_chain))
+    return (step.name, kind, event.name[:80], str(event.thread[1]), " > ".join(event.regions), *names)
+
+
+@pytest.mark.parametrize("table", sorted(ATTRIBUTION.glob("*.tsv")), ids=lambda path: path.stem)
+def test_every_event_has_its_step_thread_regions_ops_and_forward_op(table):
+    profile = Profile(load_trace(DATA / f"{table.stem}.json.gz"), steps_may_differ=True)
+    expected = [tuple(line.split("\t")) for line in table.read_text().splitlines()[1:]]
+
+    seen = []
+    for one in profile.steps:
+        classes = {"kernel": one.kernels, "memcpy": one.memcpys, "memset": one.memsets, "sync": one.host_syncs}
+        events = [(event, kind) for kind, events in classes.items() for event in events.seen]
+        events.sort(key=lambda pair: (pair[0].launch if pair[1] != "sync" else pair[0]).start_ns)
+        seen += [told(event, kind, one) for event, kind in events]
+
+    # Kernels of one graph launch have no order of their own.
+    assert sorted(seen) == sorted(expected)
+    assert len(expected) >= 9
+
+
+# Backward passes: the forward op by its sequence number
+
+
+def op_with(name, start, duration, number=None, thread=100, fwd=0):
+    row = op(name, start, duration, tid=thread)
+    if number is not None:
+        row["args"].update({"Sequence number": number, "Fwd thread id": fwd})
+    return row
+
+
+def evaluated(node, start, duration, number, thread=200):
+    return [
+        op_with(f"autograd::engine::evaluate_function: {node}", start, duration, number, thread, 1),
+        op_with(node, start + 1, duration - 2, number, thread, 1),
+    ]
+
+
+def forward_of(tmp_path, *rows):
+    (found,) = Profile(load_trace(write(tmp_path / "made.json", *rows))).kernels
+    return " > ".join(one.name for one in found.forward_chain)
+
+
+def test_the_last_op_with_a_number_made_the_node(tmp_path):
+    rows = [
+        op_with("aten::linear", 10, 50, 7),
+        op_with("aten::t", 12, 5, 7),
+        op_with("aten::addmm", 20, 30, 8),
+        *evaluated("AddmmBackward0", 100, 50, 8),
+        *launch(110, 1, tid=200),
+    ]
+    assert forward_of(tmp_path, *rows) == "aten::linear > aten::addmm"
+    rows[3:5] = evaluated("TBackward0", 100, 50, 7)
+    assert forward_of(tmp_path, *rows) == "aten::linear > aten::t"
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        [],
+        [op_with("aten::mm", 200, 5, 8)],
+        [op_with("aten::mm", 10, 5, 9)],
+        [op_with("aten::mm", 10, 5, 8), op_with("aten::mm", 20, 5, 8, thread=300)],
+    ],
+    ids=["not recorded", "later", "another number", "on two threads"],
+)
+def test_a_forward_op_that_the_trace_does_not_tell_is_left_out(tmp_path, forward):
+    assert forward_of(tmp_path, *forward, *evaluated("MmBackward0", 100, 50, 8), *launch(110, 1, tid=200)) == ""
+
+
+def test_outside_a_backward_pass_there_is_no_forward_op(tmp_path):
+    assert forward_of(tmp_path, op_with("aten::mm", 10, 50, 8), *launch(20, 1)) == ""
+
+
+def test_ops_and_syncs_of_a_backward_pass_have_their_forward_op():
+    profile = profile_of("misc_train")
+
+    ops = [one for one in profile.ops if one.name == "aten::gelu_backward"]
+    assert [[made.name for made in one.forward_chain] for one in ops] == [["aten::gelu"]]
+    assert [[made.name for made in one.forward_chain] for one in profile.ops if one.name == "aten::gelu"] == [[]]
+    assert {kernel.thread[1] for kernel in profile.kernels} == {516, 593}

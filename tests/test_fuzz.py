@@ -11,6 +11,7 @@ import pytest
 
 from pytest_kernelprof import TraceError
 from pytest_kernelprof.load import reading, trace_from
+from pytest_kernelprof.report.layout import Look
 from pytest_kernelprof.report.summary import summary
 from pytest_kernelprof.report.text import trace_text
 
@@ -74,7 +75,7 @@ def read(content):
     try:
         trace = trace_from(content, "fuzzed.json")
         json.dumps(summary([trace]), allow_nan=False)
-        trace_text(trace).encode("ascii", "backslashreplace")
+        trace_text(trace, Look()).encode("ascii", "backslashreplace")
         _, peak = tracemalloc.get_traced_memory()
     except TraceError as error:
         return str(error)

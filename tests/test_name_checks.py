@@ -71,7 +71,7 @@ def test_one_on_cuda_cores_is_a_failure_with_a_table(math):
     head, _, table, *rest = str(caught.value).split("\n", 3)
     assert head == "2 of 2 matrix kernels a step without tensor cores, expected all on tensor cores"
     assert table.split() == ["kernel", "role", "dtypes", "tensor", "cores", "time", "launched", "by"]
-    assert rest[0].count("sm80_xmma_gemm_f32f32") == 2
+    assert rest[0].count("sm80_xmm") == 2
 
 
 @pytest.mark.parametrize("names", [[FILL], []], ids=["others", "nothing"])

@@ -13,13 +13,9 @@ from itertools import compress, islice, pairwise
 from operator import add, lt
 from typing import Any
 
-from ..events import FOREVER, MISSING, NO_ID, CallTable, OpTable, Thread
+from ..events import BACKWARD_NODE, FOREVER, MISSING, NO_ID, CallTable, OpTable, Thread
 from .columns import Columns, CpuColumns, Span, in_order
 from .own import ANNOTATION_PREFIX
-
-BACKWARD_NODE = "autograd::engine::evaluate_function"
-"""How the names of the ops begin in which autograd runs one node of the backward graph."""
-
 
 _FEW_THREADS = 16
 

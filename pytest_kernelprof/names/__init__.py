@@ -4,7 +4,7 @@ from .decoding import decode_kernel, teach
 from .demangling import demangled
 from .dtypes import DTYPES
 from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
-from .shortening import brief, glob, matches, shorten
+from .shortening import ascii_only, brief, glob, matches, shorten
 from .signature import base_name
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "TENSOR_CORES",
     "KernelName",
     "Part",
+    "ascii_only",
     "base_name",
     "brief",
     "decode_kernel",

@@ -45,10 +45,17 @@ def brief(name: str) -> str:
     return f"{short} ({functor})" if functor else short
 
 
+def ascii_only(text: str) -> str:
+    """Return *text* with ``?`` for what is no printable ASCII: names are data, and may hold anything."""
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+
+
 def shorten(name: str, width: int) -> str:
-    """Return *name* in at most *width* characters, its middle replaced by ``...``."""
-    name = "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
+    """Return *name* in printable ASCII and at most *width* characters, its middle replaced by ``...``."""
+    name = ascii_only(name)
     if len(name) <= width:
         return name
+    if width <= 3:
+        return "..."[:width]
     tail = (width - 3) // 3
     return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"

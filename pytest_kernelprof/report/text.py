@@ -4,148 +4,191 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
+from ..explain import notes, origin, thread
 from ..matrix import MatrixTime, matrix_time_of
 from ..model import CLASSES, Step, Trace
-from ..names import brief, demangled, shorten
-from ..units import counted, format_bytes, format_ns, format_share
+from ..names import ascii_only, brief, demangled, shorten
+from ..units import counted, format_bytes, format_ns, format_share, plural
+from .layout import Chain, Look, Short, fits, plain_table, table
 
 if TYPE_CHECKING:
-    from ..checks import Change, GuessRow, Verdict
+    from ..checks import Changes, GuessRow, Verdict
     from ..memory import Allocated
 
-ROW_LIMIT = 8
-_HEADER_PADDING = 2
-_NAME_WIDTH = 56
 _DECODED_WIDTH = 44
-_CHAIN_WIDTH = 72
 _TEST_WIDTH = 64
+_SPARE = 24
+"""So many characters are worth more to names and chains than another column."""
 
 
-def verdict_text(verdict: Verdict, *, verbose: bool = False) -> str:
+def verdict_text(verdict: Verdict, look: Look) -> str:
     """Return headline and tables of a verdict.
 
     Args:
         verdict: A failure, or one that was not measured.
-        verbose: Show every row instead of the eight worst.
+        look: How much is shown.
     """
     parts = [verdict.headline]
     if verdict.rows:
-        parts.append(guess_table(verdict.rows))
+        parts.append(guess_table(verdict.rows, look))
     if verdict.table:
-        parts.append(plain_table(*verdict.table))
+        parts.append(plain_table(*verdict.table, look.width))
     if verdict.allocated:
-        parts.append(_allocated_table(verdict.allocated, verbose=verbose))
+        parts.append(_allocated_table(verdict.allocated, look))
     if verdict.evidence and verdict.view in _VIEWS:
-        parts.append(_VIEWS[verdict.view](verdict.evidence, verbose))
+        parts.append(_with_notes(_VIEWS[verdict.view](verdict.evidence, look), verdict.evidence))
     else:
         by_class: dict[type, list[Event]] = {}
         for event in verdict.evidence:
             by_class.setdefault(type(event), []).append(event)
-        parts += [event_table(events, verbose=verbose) for events in by_class.values()]
-    if verdict.changes:
-        parts.append(change_table(verdict.changes, verbose=verbose))
+        parts += [event_table(events, look) for events in by_class.values()]
+    parts += [change_text(changes, look) for changes in verdict.changes]
     if verdict.remark:
         parts.append(verdict.remark)
     return "\n\n".join(parts)
 
 
-def event_table(events: Sequence[Event], *, verbose: bool = False) -> str:
+def event_table(events: Sequence[Event], look: Look) -> str:
     """Return events as a table, worst first, the rest counted."""
     first = events[0]
-    if isinstance(first, Op):
-        grouped = Counter((event.name, _chain(event)) for event in events)
-        rows = [[str(number), shorten(name, _NAME_WIDTH), chain] for (name, chain), number in grouped.items()]
-        return _table(("calls", "op", "inside"), rows, verbose=verbose)
-    ranked = slowest_first(events)
-    return _table(_HEADERS[type(first)], [_row(event) for event in ranked], verbose=verbose)
+    extra = _extra_columns(events)
+    while True:
+        headers = (*_HEADERS[type(first)], *(header for header, _ in extra))
+        rows = _rows(events, [told for _, told in extra], look)
+        if not extra or fits(headers, rows, look, _SPARE * len(extra)):
+            return _with_notes(table(headers, rows, look), events)
+        extra.pop()  # Where room is scarce, the ops matter most.
 
 
-def _decoded_table(kernels: Sequence[Event], verbose: bool) -> str:
+def _with_notes(text: str, events: Sequence[Event]) -> str:
+    return "\n".join([text, *map(ascii_only, notes(events))])
+
+
+def _rows(events: Sequence[Event], extra: Sequence[Callable[[Event], str]], look: Look) -> list[list[str]]:
+    if not isinstance(events[0], Op):
+        return [[*_row(event, look), *(told(event) for told in extra)] for event in slowest_first(events)]
+    grouped = Counter((event.name, _launched_by(event), *(told(event) for told in extra)) for event in events)
+    return [[str(number), Short(ascii_only(name)), *rest] for (name, *rest), number in grouped.items()]
+
+
+def _extra_columns(events: Sequence[Event]) -> list[tuple[str, Callable[[Event], str]]]:
+    """Return columns that a table needs only if its events differ in them."""
+    columns: list[tuple[str, Callable[[Event], str]]] = [
+        ("stream", lambda event: _known(event.stream) if isinstance(event, GpuEvent) else ""),
+        ("region", lambda event: _chain(event.regions)),
+        ("thread", thread),
+    ]
+    return [(header, told) for header, told in columns if len({told(event) for event in events}) > 1]
+
+
+def _decoded_table(kernels: Sequence[Event], look: Look) -> str:
     """Return kernels as a table with what their names say, slowest first."""
     rows = []
     for kernel in slowest_first(kernels):
         if isinstance(kernel, Kernel):
             name = kernel.decoded
             told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
-            time = "unknown" if kernel.duration_ns is None else format_ns(kernel.duration_ns)
-            rows.append([shorten(brief(kernel.name), _DECODED_WIDTH), *told, time, _chain(kernel)])
-    return _table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, verbose=verbose)
+            rows.append([_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)])
+    return table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, look)
 
 
-def _occupancy_table(kernels: Sequence[Event], verbose: bool) -> str:
+def _occupancy_table(kernels: Sequence[Event], look: Look) -> str:
     """Return kernels as a table with their theoretical occupancy, the lowest first, and what limits it."""
 
     def fraction(event: Event) -> float:
         occupancy = event.occupancy if isinstance(event, Kernel) else None
         return 2 if occupancy is None else occupancy.fraction
 
-    rows = [_occupancy_row(kernel) for kernel in sorted(kernels, key=fraction) if isinstance(kernel, Kernel)]
+    rows = [_occupancy_row(kernel, look) for kernel in sorted(kernels, key=fraction) if isinstance(kernel, Kernel)]
     headers = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
-    return _table(headers, rows, verbose=verbose)
+    return table(headers, rows, look)
 
 
-def _occupancy_row(kernel: Kernel) -> list[str]:
+def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
     occupancy, reported = kernel.occupancy, kernel.reported_occupancy
     return [
-        shorten(brief(kernel.name), _DECODED_WIDTH),
+        _kernel(kernel, look),
         _known(math.prod(kernel.block) if kernel.block else None),
         _known(kernel.registers_per_thread),
         _size(kernel.shared_memory_bytes),
         "unknown" if occupancy is None else format_share(occupancy.fraction),
         "unknown" if occupancy is None else ", ".join(occupancy.limited_by),
         "none" if reported is None else format_share(reported),
-        _chain(kernel),
+        _launched_by(kernel),
     ]
 
 
-def _allocated_table(allocated: Sequence[Allocated], *, verbose: bool) -> str:
+def _allocated_table(allocated: Sequence[Allocated], look: Look) -> str:
     """Return who was given GPU memory, as a table."""
-    rows = [[format_bytes(one.size_bytes), str(one.blocks), str(one.device), _ops(one.chain)] for one in allocated]
-    return _table(("bytes", "blocks", "GPU", "allocated by"), rows, verbose=verbose)
+    rows = [
+        [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _chain(one.chain or ("(no op)",))]
+        for one in allocated
+    ]
+    return table(("bytes", "blocks", "GPU", "allocated by"), rows, look)
 
 
-def guess_table(rows: Sequence[GuessRow]) -> str:
+def guess_table(rows: Sequence[GuessRow], look: Look) -> str:
     """Return a guess beside what was seen, line by line."""
     cells = []
     for row in rows:
         numbers = Counter(shorten(brief(event.name), _DECODED_WIDTH) for event in row.seen)
         kernels = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in numbers.items())
         guessed = "-" if row.limit is None else row.limit.words()
-        cells.append([row.role, guessed, str(len(row.seen)), "wrong" if row.wrong else "", kernels])
-    return plain_table(("role", "guess", "seen", "", "which"), cells)
+        cells.append([row.role, guessed, str(len(row.seen)), "wrong" if row.wrong else "", _Line(kernels)])
+    return plain_table(("role", "guess", "seen", "", "which"), cells, look.width)
 
 
 _VIEWS = {"names": _decoded_table, "occupancy": _occupancy_table}
 """How evidence is shown where plain events do not say enough; see `Verdict`."""
 
-
-def _name(event: Event, width: int) -> str:
-    return shorten(demangled(event.name), width)
-
-
 _HEADERS: dict[type, tuple[str, ...]] = {
-    Kernel: ("kernel", "time", "stream", "launched by"),
+    Op: ("calls", "op", "inside"),
+    Kernel: ("kernel", "time", "launched by"),
     Memcpy: ("kind", "bytes", "time", "launched by"),
-    Memset: ("bytes", "time", "stream", "launched by"),
-    Call: ("call", "time", "made by"),
+    Memset: ("bytes", "time", "launched by"),
+    Call: ("call", "took", "made by"),
 }
 
 
-def _row(event: Event) -> list[str]:
-    time = "unknown" if event.duration_ns is None else format_ns(event.duration_ns)
+class _Line(Short):
+    """A list in the last column: as long as there is room."""
+
+    __slots__ = ()
+
+    most = 200
+
+
+def _row(event: Event, look: Look) -> list[str]:
     if isinstance(event, Kernel):
-        return [_name(event, _NAME_WIDTH), time, _known(event.stream), _chain(event)]
+        return [_kernel(event, look), _time(event), _launched_by(event)]
     if isinstance(event, Memcpy):
         kind = event.kind or shorten(event.name, 24)
-        return [kind + (" pageable" if event.pageable else ""), _size(event.size_bytes), time, _chain(event)]
+        pageable = " pageable" if event.pageable else ""
+        return [kind + pageable, _size(event.size_bytes), _time(event), _launched_by(event)]
     if isinstance(event, Memset):
-        return [_size(event.size_bytes), time, _known(event.stream), _chain(event)]
-    return [shorten(event.name, _NAME_WIDTH), time, _chain(event)]
+        return [_size(event.size_bytes), _time(event), _launched_by(event)]
+    return [_name(event), _time(event), _launched_by(event)]
+
+
+def _name(event: Event) -> Short:
+    return Short(ascii_only(demangled(event.name)))
+
+
+def _kernel(kernel: Kernel, look: Look) -> Short:
+    return _name(kernel) if look.width is None else Short(ascii_only(brief(kernel.name)))
+
+
+def _event(event: Event, look: Look) -> Short:
+    return _kernel(event, look) if isinstance(event, Kernel) else _name(event)
+
+
+def _time(event: Event) -> str:
+    return "unknown" if event.duration_ns is None else format_ns(event.duration_ns)
 
 
 def _size(size_bytes: int | None) -> str:
@@ -156,51 +199,24 @@ def _known(value: object) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _chain(event: Event) -> str:
-    """Return the ops around an event, outermost first; the middle of a long chain left out."""
-    if isinstance(event, GpuEvent):
-        if event.launch is None:
-            return "(launch not recorded)"
-        if "GraphLaunch" in event.launch.name:
-            return f"({event.launch.name})"
-    return _ops([op.name for op in event.chain])
+def _launched_by(event: Event) -> Chain:
+    found = origin(event)
+    return _chain(found.links, found.endings)
 
 
-def _ops(chain: Sequence[str]) -> str:
-    names = [shorten(name, 48) for name in chain]
-    text = " > ".join(names) or "(no op)"
-    while len(text) > _CHAIN_WIDTH and len(names) > 3:
-        names = [names[0], "...", *names[3 if names[1] == "..." else 2 :]]
-        text = " > ".join(names)
-    return text
+def _chain(links: Sequence[str], endings: Sequence[str] = ()) -> Chain:
+    return Chain([ascii_only(link) for link in links], [ascii_only(ending) for ending in endings])
 
 
-def change_table(changes: Sequence[Change], *, verbose: bool = False) -> str:
-    """Return what came and went between the steps."""
+def change_text(changes: Changes, look: Look) -> str:
+    """Return what came and went from the first step to others, aligned as in a diff."""
+    others = ", ".join(changes.steps[:3]) + (f" and {len(changes.steps) - 3} more" if len(changes.steps) > 3 else "")
     rows = [
-        [change.step, f"{change.number:+d}", _name(change.event, _NAME_WIDTH), _chain(change.event)]
-        for change in changes
+        [line.sign, *((_event(line.event, look), _launched_by(line.event)) if line.event else ("...", ""))]
+        for line in changes.lines
     ]
-    return _table(("step", "change", "name", "launched by"), rows, verbose=verbose)
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, verbose: bool) -> str:
-    shown = rows if verbose else rows[:ROW_LIMIT]
-    left = len(rows) - len(shown)
-    table = plain_table(headers, shown)
-    return f"{table}\n... and {left} more (-v shows all)" if left else table
-
-
-def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table without lines; cells are text that is shown as it is.
-
-    By hand, in the style of tabulate: importing that takes longer than reading a small trace.
-    """
-    lines = [headers, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(headers))]
-    widths = [max(width, len(header) + _HEADER_PADDING) for width, header in zip(widths, headers, strict=True)]
-    cells = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
-    return "\n".join("  ".join(line).rstrip() for line in cells)
+    heading = f"{plural(changes.noun)} of {others} (+) against {changes.first} (-):"
+    return f"{heading}\n{table(('', 'name', 'launched by'), rows, look)}"
 
 
 def number(events: Any) -> str:
@@ -236,14 +252,14 @@ def gpu_time(step: Step) -> str:
         return "not measured"
 
 
-def profile_table(steps: Sequence[Step], *, verbose: bool = False) -> str:
+def profile_table(steps: Sequence[Step], look: Look) -> str:
     """Return steps as a table, and under it the GPU events of the first step."""
-    parts = [plain_table(STEP_HEADERS, step_rows(steps))]
+    parts = [plain_table(STEP_HEADERS, step_rows(steps), look.width)]
     first = steps[0]
     for name in ("kernels", "memcpys", "memsets", "host_syncs"):
         events = getattr(first, name)
         if events.seen:
-            parts.append(event_table(events.seen, verbose=verbose))
+            parts.append(event_table(events.seen, look))
     matrix = matrix_time_of(steps)
     if matrix is not None:
         parts.append(f"tensor cores: {tensor_core_words(matrix, len(steps))}")
@@ -269,7 +285,7 @@ def tensor_core_words(time: MatrixTime, steps: int) -> str:
     return f"{words} of matrix time ({number})" if steps == 1 else f"{words} of matrix time ({number} in {steps} steps)"
 
 
-def trace_text(trace: Trace) -> str:
+def trace_text(trace: Trace, look: Look) -> str:
     """Return what ``kernelprof show`` prints of a trace."""
     where = trace.environment
     known = (
@@ -282,7 +298,7 @@ def trace_text(trace: Trace) -> str:
     )
     lines = [trace.path, ", ".join(part for part in known if part) or "recorded on an unknown machine"]
     lines += [f"warning: {warning.message}" for warning in trace.warnings]
-    return "\n".join(lines) + "\n\n" + profile_table(trace.steps)
+    return "\n".join(lines) + "\n\n" + profile_table(trace.steps, look)
 
 
 def summary_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -101,7 +101,7 @@ def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path, pyte
     result.stdout.fnmatch_lines(
         [
             "E       AssertionError: 1 memory copy a step, expected none",
-            "E       DtoD    256.0 MiB * aten::masked_fill > aten::clone > aten::copy_",
+            "E       DtoD * 256.0 MiB * aten::masked_fill > aten::clone > aten::copy_",
             "E       trace: __kernelprof__/traces/test_in_place.module-in_place-*.json.gz*",
             "E       replayed: recorded on NVIDIA H200, 20??-??-??",
         ]

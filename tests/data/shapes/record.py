@@ -8,6 +8,7 @@ committed, copy FOLDER's ``__kernelprof__`` and ``outcomes.json`` here.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ HERE = Path(__file__).parent
 def outcomes(folder: Path, *arguments: str) -> dict[str, list[str]]:
     """Run the guards in *folder* and return what became of them, marks and paths left out."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), *arguments]
-    subprocess.run([*command, "test_guards.py"], cwd=folder, check=False, stdout=subprocess.DEVNULL)
+    width = {**os.environ, "COLUMNS": "120"}
+    subprocess.run([*command, "test_guards.py"], cwd=folder, check=False, stdout=subprocess.DEVNULL, env=width)
     found: dict[str, list[str]] = json.loads((folder / "outcomes.json").read_text())
     return {test: [outcome, comparable(message)] for test, (outcome, message) in found.items()}
 
