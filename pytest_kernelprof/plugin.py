@@ -627,7 +627,8 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
             settings=settings,
             test_module=place.module,
             max_age=run.options.replay_max_age,
-            command=run.record_command(run.item or node),
+            # A fixture of wider scope is recorded by all tests that share it.
+            command=run.record_command(node if isinstance(node, (pytest.Item, pytest.Module)) else run.item or node),
             max_bytes=run.options.max_trace_size,
         )
         source = Replay(place=place, wanted=wanted, **common)

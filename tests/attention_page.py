@@ -20,7 +20,7 @@ def findings_table() -> str:
     finally:
         sys.path.remove(str(ATTENTION))
     run = json.loads(FINDINGS.read_text())
-    return f"{run['device']}, torch {run['torch']}, {run['date']}:\n\n{page_table(run['findings'], 'H200')}"
+    return f"{run['device']}, torch {run['torch']}, {run['date']}:\n\n{page_table(run['findings'], run['device'])}"
 
 
 def wrong_guess() -> str:

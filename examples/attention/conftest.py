@@ -19,7 +19,7 @@ import prebuilt as prebuilt_flash
 import pytest
 import sdpa
 import torch
-from findings import CLAIMS, Guess, summarize
+from findings import CLAIMS, Guess, See, summarize
 from shapes import BLOG, Inputs, Shape, make_inputs
 from stack import LAYERS, stack
 
@@ -60,42 +60,36 @@ def inputs(module_profiled: Profiled, shape: Shape) -> Inputs:
 # Profiles
 
 
-@pytest.fixture(scope="module")
-def naive(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    return module_profiled.configure(name="naive")(naive_masking.attention, *inputs)
+def profile_of(name: str, function: Callable[..., torch.Tensor], *first: object) -> Callable[..., Profile]:
+    """Return a fixture: the profile called *name*, of a function of queries, keys, values and mask."""
+
+    @pytest.fixture(scope="module", name=name)
+    def profile(module_profiled: Profiled, inputs: Inputs) -> Profile:
+        return module_profiled.configure(name=name)(function, *first, *inputs)
+
+    return profile
 
 
-@pytest.fixture(scope="module")
-def in_place(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    return module_profiled.configure(name="in_place")(in_place_masking.attention, *inputs)
+def profile_of_backend(backend: str) -> Callable[..., Profile]:
+    """Return a fixture: the profile of scaled_dot_product_attention with one backend, called like it."""
+
+    @pytest.fixture(scope="module", name=backend)
+    def profile(module_profiled: Profiled, inputs: Inputs) -> Profile:
+        with sdpa.pinned(backend):
+            return module_profiled.configure(name=backend)(sdpa.attention, *inputs.qkv)
+
+    return profile
 
 
-@pytest.fixture(scope="module")
-def naive_stack(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    return module_profiled.configure(name="naive_stack")(stack, naive_masking.attention, LAYERS, *inputs)
-
-
-@pytest.fixture(scope="module")
-def in_place_stack(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    return module_profiled.configure(name="in_place_stack")(stack, in_place_masking.attention, LAYERS, *inputs)
-
-
-@pytest.fixture(scope="module")
-def math(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    with sdpa.pinned("math"):
-        return module_profiled.configure(name="math")(sdpa.attention, *inputs.qkv)
-
-
-@pytest.fixture(scope="module")
-def efficient(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    with sdpa.pinned("efficient"):
-        return module_profiled.configure(name="efficient")(sdpa.attention, *inputs.qkv)
-
-
-@pytest.fixture(scope="module")
-def flash(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    with sdpa.pinned("flash"):
-        return module_profiled.configure(name="flash")(sdpa.attention, *inputs.qkv)
+_naive = profile_of("naive", naive_masking.attention)
+_in_place = profile_of("in_place", in_place_masking.attention)
+_naive_stack = profile_of("naive_stack", stack, naive_masking.attention, LAYERS)
+_in_place_stack = profile_of("in_place_stack", stack, in_place_masking.attention, LAYERS)
+_math = profile_of_backend("math")
+_efficient = profile_of_backend("efficient")
+_flash = profile_of_backend("flash")
+_cudnn = profile_of_backend("cudnn")
+_auto = profile_of_backend("auto")
 
 
 @pytest.fixture(scope="module")
@@ -108,18 +102,6 @@ def flash_by_length(module_profiled: Profiled, shape: Shape) -> dict[int, Profil
         with sdpa.pinned("flash"):
             profiles[length] = module_profiled.configure(name=f"flash_{length}")(sdpa.attention, *longer.qkv)
     return profiles
-
-
-@pytest.fixture(scope="module")
-def cudnn(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    with sdpa.pinned("cudnn"):
-        return module_profiled.configure(name="cudnn")(sdpa.attention, *inputs.qkv)
-
-
-@pytest.fixture(scope="module")
-def auto(module_profiled: Profiled, inputs: Inputs) -> Profile:
-    with sdpa.pinned("auto"):
-        return module_profiled.configure(name="auto")(sdpa.attention, *inputs.qkv)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +129,7 @@ def replays(profiled: Profiled) -> bool:
     return profiled.device.type == "meta"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def live(module_profiled: Profiled) -> None:
     """Skip under replay: for claims about values."""
     if replays(module_profiled):
@@ -161,53 +143,60 @@ def guess(shape: Shape) -> Guess:
 
 
 @pytest.fixture
-def seen(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+def seen(record_property: Callable[[str, object], None]) -> See:
     """Tell what was seen, for the table at the end."""
     return lambda text: record_property("seen", text)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Report instead of failing: times that are too noisy, and guesses for what nobody has measured."""
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test whose times are too noisy, with what was measured: that is no failure of the code."""
     try:
         return (yield)
     except TooNoisy as error:
         pytest.skip(str(error).splitlines()[0])
-    except AssertionError as error:
-        unmeasured = getattr(pyfuncitem.funcargs.get("guess"), "unmeasured", None)
-        if unmeasured is None:
-            raise
-        pytest.skip(f"{unmeasured}; guess against seen: {str(error).splitlines()[0]}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show the findings, and write them if asked to."""
     findings = summarize(_outcomes(terminalreporter))
-    if all(row.result == "skipped" for row in findings):
-        return
-    terminalreporter.section("findings of the blog")
-    for row in findings:
-        terminalreporter.write_line(f"{row.id}  {row.result:8}{CLAIMS[row.id].says}: {row.seen or 'nothing seen'}")
-        for why in row.why:
-            terminalreporter.write_line(f"    not judged: {why}")
+    where = _where(terminalreporter)
+    if any(not why.startswith("needs ") for row in findings for why in row.why or [""]):
+        terminalreporter.section(f"findings of the blog, {where['device']}, {where['how']}")
+        for row in findings:
+            claim = CLAIMS[row.id]
+            terminalreporter.write_line(f"{row.id}  {row.result:8}{claim.says}: {row.seen or 'nothing seen'}")
+            if claim.on_hopper:
+                terminalreporter.write_line(f"    otherwise on an H200: {claim.on_hopper}")
+            for why in row.why:
+                terminalreporter.write_line(f"    not judged: {why}")
     file = config.getoption("--attention-findings", default=None)
     if file:
-        document = {**_where(), "findings": [row._asdict() for row in findings]}
+        document = {**where, "findings": [row._asdict() for row in findings]}
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _outcomes(terminal: pytest.TerminalReporter) -> Iterator[tuple[str, str, str, str]]:
+def _reports(terminal: pytest.TerminalReporter) -> Iterator[tuple[str, pytest.TestReport]]:
     for result in ("passed", "failed", "error", "skipped"):
         for report in terminal.stats.get(result, []):
-            properties: dict[str, Any] = dict(getattr(report, "user_properties", ()))
-            why = str(report.longrepr[2]).removeprefix("Skipped: ") if result == "skipped" else ""
-            yield report.nodeid.rpartition("::")[2], result, properties.get("seen", ""), why
+            if isinstance(report, pytest.TestReport):
+                yield result, report
 
 
-def _where() -> dict[str, str | None]:
-    has_gpu = torch.cuda.is_available()
-    return {
-        "device": torch.cuda.get_device_name() if has_gpu else None,
-        "torch": str(torch.__version__),
-        "date": date.today().isoformat(),
-    }
+def _outcomes(terminal: pytest.TerminalReporter) -> Iterator[tuple[str, str, str, str]]:
+    for result, report in _reports(terminal):
+        properties: dict[str, Any] = dict(report.user_properties)
+        why = str(report.longrepr[2]).removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
+        yield report.nodeid.rpartition("::")[2], result, properties.get("seen", ""), why
+
+
+def _where(terminal: pytest.TerminalReporter) -> dict[str, str | None]:
+    """Return on which GPU, and whether now or in a recording."""
+    rows = [value for _, report in _reports(terminal) for key, value in report.user_properties if key == "kernelprof"]
+    replayed = {str(row["replayed"]) for row in rows if isinstance(row, dict) and row["replayed"]}
+    if replayed:
+        devices, _, day = sorted(replayed)[0].rpartition(", ")
+        return {"device": devices, "torch": None, "date": day, "how": "replayed"}
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"device": device, "torch": str(torch.__version__), "date": date.today().isoformat(), "how": "live"}

@@ -13,7 +13,8 @@ Flash = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 def _from_the_hub() -> Flash:
     from kernels import get_kernel
 
-    return get_kernel("kernels-community/flash-attn2").flash_attn_func
+    # Newer releases of kernels insist on a revision or a version; all take a revision.
+    return get_kernel("kernels-community/flash-attn2", revision="main").flash_attn_func
 
 
 def _flash_attn() -> Flash:

@@ -6,17 +6,16 @@ with what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
-from findings import Guess
+from findings import Guess, See
 from shapes import Shape, about
 
-from pytest_kernelprof import Profile
+from pytest_kernelprof import Profile, TooNoisy
 
 pytestmark = pytest.mark.kernelprof(device="cuda", steps=9)
-See = Callable[[str], None]
 Fused = dict[str, Profile]
 CALLS = 20
 """How often each side of a comparison is called; more often where times on a CPU are close."""
@@ -32,7 +31,8 @@ def test_m2_math_is_slower_than_in_place(in_place: Profile, math: Profile, guess
     seen(f"{ratio:.1f}x ({times(math=math, in_place=in_place)})")
 
     in_place.assert_faster_than(math, by=1.5, steps=CALLS)
-    in_place.assert_faster_than(math, by=guess("math slower by", math), steps=CALLS)
+    with guess("math slower by", math) as factor:
+        in_place.assert_faster_than(math, by=factor, steps=CALLS)
 
 
 def test_i3_in_place_is_faster_than_naive(in_place: Profile, naive: Profile, seen: See) -> None:
@@ -60,25 +60,33 @@ def fused(flash: Profile, efficient: Profile, cudnn: Profile) -> Fused:
 
 def assert_place(fused: Fused, backend: str, fastest_first: Sequence[str]) -> None:
     """Assert that a backend is faster than those that come after it, and slower than those before."""
-    for other in set(fused) - {backend}:
+    noisy = None
+    for other in [name for name in fused if name != backend]:
         fast, slow = sorted((backend, other), key=fastest_first.index)
-        fused[fast].assert_faster_than(fused[slow], steps=CALLS)
+        try:
+            fused[fast].assert_faster_than(fused[slow], steps=CALLS)
+        except TooNoisy as error:  # The other pair may be wrong for certain.
+            noisy = error
+    if noisy:
+        raise noisy
 
 
 def test_f4_the_place_of_flash(fused: Fused, guess: Guess, seen: See) -> None:
     seen(times(**fused))
 
-    assert_place(fused, "flash", guess("fastest first", fused["flash"]))
+    with guess("fastest first", fused["flash"]) as order:
+        assert_place(fused, "flash", order)
 
 
 def test_c7_the_place_of_cudnn(fused: Fused, guess: Guess, seen: See) -> None:
-    order = sorted(fused, key=lambda name: fused[name].gpu_time_ns)
-    seen(f"fastest first: {', '.join(order)}")
+    seen(f"fastest first: {', '.join(sorted(fused, key=lambda name: fused[name].gpu_time_ns))}")
 
-    assert_place(fused, "cudnn", guess("fastest first", fused["cudnn"]))
+    with guess("fastest first", fused["cudnn"]) as order:
+        assert_place(fused, "cudnn", order)
 
 
 def test_c6_the_cost_moved_to_the_cpu(fused: Fused, seen: See) -> None:
+    seen("called in turn, the CPU times differ too little to be told apart")
     # In turn, each finds what the other left in the caches of the CPU, as in a model.
     fused["flash"].assert_faster_than(fused["cudnn"], on="cpu", steps=10 * CALLS)
     fused["efficient"].assert_faster_than(fused["flash"], on="cpu", steps=5 * CALLS)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from findings import Guess, See
 from in_place import attention
 from shapes import Inputs
 from stack import LAYERS
@@ -12,7 +11,6 @@ from stack import LAYERS
 from pytest_kernelprof import Profile
 
 pytestmark = pytest.mark.kernelprof(device="cuda")
-See = Callable[[str], None]
 
 
 def test_i1_no_memcpy_any_more(in_place: Profile, seen: See) -> None:
@@ -29,12 +27,19 @@ def test_i1_five_kernels(in_place: Profile) -> None:
     in_place.assert_dtypes({"bf16"}, role="gemm")
 
 
-def test_i2_fewer_ops_in_the_masking_step(in_place: Profile, naive: Profile, seen: See) -> None:
+def test_i1_what_cublas_sets_before_a_matmul(in_place: Profile, guess: Guess) -> None:
+    with guess("Memsets of cuBLAS", in_place) as sizes:
+        assert [memset.size_bytes for memset in in_place.memsets] == sizes
+
+
+def test_i2_fewer_ops_in_the_masking_step(in_place: Profile, naive: Profile, guess: Guess, seen: See) -> None:
     seen(f"{in_place.op_count} ops against {naive.op_count} a forward")
 
     in_place.assert_op_count("aten::masked_fill_", 1)
     in_place.assert_no_op("aten::clone")
     assert in_place.op_count < naive.op_count
+    with guess("ops in place and naive", naive) as numbers:
+        assert (int(in_place.op_count), int(naive.op_count)) == numbers
 
 
 def test_i4_the_saving_repeats_per_layer(in_place_stack: Profile, naive_stack: Profile, seen: See) -> None:

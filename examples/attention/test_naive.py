@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from findings import Guess
+from findings import Guess, See
 from naive import attention
 from shapes import Inputs, Shape
 
 from pytest_kernelprof import Profile
 
 pytestmark = pytest.mark.kernelprof(device="cuda")
-See = Callable[[str], None]
 
 
 def test_n1_five_kernels_and_a_hidden_memcpy(naive: Profile, shape: Shape, seen: See) -> None:
@@ -21,8 +18,12 @@ def test_n1_five_kernels_and_a_hidden_memcpy(naive: Profile, shape: Shape, seen:
         naive.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=1)
         naive.assert_kernel_sequence(["*", "*MulFunctor*", "*masked_fill*", "*softmax*", "*"])
         naive.assert_memcpy_bytes(shape.score_bytes, kind="DtoD")
-        # cuBLAS may clear 4 bytes before its matmul (it does on Hopper); nothing else is set.
         naive.assert_no_memset(ignore_library=True)
+
+
+def test_n1_what_cublas_sets_before_a_matmul(naive: Profile, guess: Guess) -> None:
+    with guess("Memsets of cuBLAS", naive) as sizes:
+        assert [memset.size_bytes for memset in naive.memsets] == sizes
 
 
 def test_n2_the_memcpy_comes_from_masked_fill(naive: Profile, seen: See) -> None:
@@ -30,6 +31,7 @@ def test_n2_the_memcpy_comes_from_masked_fill(naive: Profile, seen: See) -> None
     seen("`" + " > ".join(chains[0]) + "`" if chains else "no Memcpy")
 
     assert chains == [["aten::masked_fill", "aten::clone", "aten::copy_"]]
+    assert [copy.launch.name for copy in naive.memcpys if copy.launch] == ["cudaMemcpyAsync"]
 
 
 def test_n3_both_matmuls_run_on_tensor_cores_in_bf16(naive: Profile) -> None:
@@ -41,7 +43,8 @@ def test_n3_both_matmuls_run_on_tensor_cores_in_bf16(naive: Profile) -> None:
 def test_n3_the_names_of_both_matmuls(naive: Profile, guess: Guess, seen: See) -> None:
     seen(", ".join(f"`{kernel.name}`" for kernel in naive.kernels.role("gemm")))
 
-    naive.assert_kernel(guess("matmul", naive), exactly=2)
+    with guess("matmul", naive) as name:
+        naive.assert_kernel(name, exactly=2)
 
 
 @pytest.mark.usefixtures("live")

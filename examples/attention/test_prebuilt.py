@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from findings import BY_PACKAGE
+from findings import BY_PACKAGE, See
 
 from pytest_kernelprof import Profile
 
 pytestmark = pytest.mark.kernelprof(device="cuda")
-See = Callable[[str], None]
 
 
 def test_k1_one_attention_kernel(prebuilt: Profile, prebuilt_source: str, seen: See) -> None:

@@ -116,9 +116,9 @@ def test_the_examples_replay_where_the_device_is_missing(pytester):
     import torch
 
     if torch.cuda.is_available():
-        result.assert_outcomes(passed=56)
+        result.assert_outcomes(passed=59)
     else:
-        result.assert_outcomes(passed=46, skipped=10)
+        result.assert_outcomes(passed=48, skipped=11)
         result.stdout.fnmatch_lines(["*test_i1_no_memcpy_any_more PASSED (replayed)*"])
         result.stdout.fnmatch_lines(["test_naive.py::test_n1* 5 * 1 * replayed (NVIDIA H200, 20??-??-??)"])
 
@@ -450,13 +450,13 @@ def test_a_recording_of_a_smaller_capability_is_refused(pytester):
     guard.write_text(guard.read_text().replace('device="cuda"', 'device="cuda>=10.0"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(errors=6, skipped=1)
+    result.assert_outcomes(errors=7, skipped=1)
     result.stdout.fnmatch_lines(["E *made with compute capability 9.0, the test needs cuda>=10.0*"])
 
     guard.write_text(guard.read_text().replace('device="cuda>=10.0"', 'device="rocm"'))
     result = run_pytest(pytester, "--kernelprof-replay=always", "attention/test_naive.py")
 
-    result.assert_outcomes(errors=6, skipped=1)
+    result.assert_outcomes(errors=7, skipped=1)
     result.stdout.fnmatch_lines(["E *it was made for device=cuda, the test asks for rocm*"])
 
 
