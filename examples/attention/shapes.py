@@ -49,8 +49,8 @@ class Shape(NamedTuple):
 
 
 def about(size: int) -> tuple[int, int]:
-    """Return a range for a measured size: torch's allocator rounds up, small sizes by as much as a block of 2 MiB."""
-    return size, size + (size // 50 if size > 8 * MIB else 3 * MIB)
+    """Return a range for a measured size: torch's allocator rounds up, small sizes by a few blocks of 2 MiB."""
+    return size, size + (size // 50 if size > 8 * MIB else 5 * MIB)
 
 
 BLOG = Shape(batch=8, heads=16, sequence=1024, head_dim=64)

@@ -27,9 +27,12 @@ def outcomes(folder: Path, *arguments: str) -> dict[str, list[str]]:
 
 
 def comparable(message: str) -> str:
-    """Return a message without the lines that name the trace and mark a replay."""
+    """Return a message without the lines that name the trace and mark a replay.
+
+    Whether pytest puts the exception before a plain assert depends on the quotes in what it compares.
+    """
     lines = [line for line in message.splitlines() if not line.startswith(("trace: ", "replayed: "))]
-    return "\n".join(lines).rstrip()
+    return "\n".join(lines).rstrip().removeprefix("AssertionError: ")
 
 
 def prepare(folder: Path) -> None:
