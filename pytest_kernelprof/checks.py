@@ -20,12 +20,14 @@ from .eventset import EventSet, Selection
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .memory import Allocated
-from .names import base_name, decode_kernel, demangled, glob, matches
+from .names import base_name, close_names, decode_kernel, demangled, glob, matches
 from .units import counted, format_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
 _GRAPH_LAUNCH = "GraphLaunch"
 _LIBRARY_MEMSET_BYTES = 4
+_BEFORE_BREAK = 2
+"""So many kernels are shown before the one that is out of order."""
 _MOST_TO_ALIGN = 4_000_000
 """Aligning two lists takes the product of their lengths; longer ones are told as they are."""
 
@@ -110,12 +112,13 @@ class Verdict:
         headline: One line: found, expected, and how it was chosen.
         evidence: The events behind it.
         changes: Where steps disagree: what came and went.
-        view: How the evidence is shown: as ``events``, with what the ``names`` of kernels say, or with
-            their ``occupancy``.
+        view: How the evidence is shown: as ``events``, with what the ``names`` of kernels say, with
+            their ``occupancy``, or in their ``order``.
         rows: A guess, line by line.
         table: Numbers that are of no single event.
         allocated: GPU memory behind it.
         remark: One more line, at the end.
+        first: Place of the first event of the evidence in its step, where order matters.
     """
 
     outcome: Outcome
@@ -127,6 +130,7 @@ class Verdict:
     table: Table | None = None
     allocated: Sequence[Allocated] = ()
     remark: str = ""
+    first: int = 0
 
 
 PASSED = Verdict(Outcome.PASS)
@@ -256,9 +260,13 @@ def _measure(
 
 
 def closest(pattern: str, events: Sequence[Event]) -> str:
-    """Return which names come close to a pattern that matches none of them, in one line; nothing if none does."""
-    plain = {base_name(demangled(event.name)): None for event in events}
-    close = get_close_matches(pattern.replace("*", ""), plain, n=3, cutoff=0.4) if pattern else []
+    """Return which names come close to a pattern that chose none of the events, in one line; or nothing."""
+    if not pattern:
+        return ""
+    names = {event.name: base_name(demangled(event.name)) for event in events}
+    if any(matches(pattern, name) for name in names):
+        return f"{pattern!r} occurs, but not where the other selectors look"
+    close = close_names(pattern, names.values())
     return f"the closest to {pattern!r}: {', '.join(close)}" if close else ""
 
 
@@ -302,11 +310,11 @@ def disagreement(reading: Reading) -> tuple[Changes, ...]:
         return ()
     first = reading.whole[0].seen
     known = Counter(event.name for event in first)
-    others: dict[tuple[str, ...], tuple[list[str], Sequence[Event]]] = {}
+    others: dict[frozenset[tuple[str, int]], tuple[list[str], Sequence[Event]]] = {}
     for step, events in zip(reading.steps[1:], reading.whole[1:], strict=True):
-        names = tuple(event.name for event in events.seen)
-        if Counter(names) != known:
-            others.setdefault(names, ([], events.seen))[0].append(step)
+        names = Counter(event.name for event in events.seen)
+        if names != known:
+            others.setdefault(frozenset(names.items()), ([], events.seen))[0].append(step)
     return tuple(
         Changes(reading.noun, reading.steps[0], tuple(steps), tuple(_aligned(first, seen)))
         for steps, seen in others.values()
@@ -314,22 +322,37 @@ def disagreement(reading: Reading) -> tuple[Changes, ...]:
 
 
 def _aligned(before: Sequence[Event], after: Sequence[Event]) -> Iterator[ChangeLine]:
-    """Yield what went and what came between two steps, in order, each with a neighbour that both have."""
+    """Yield what went and what came between two steps, in order, each with a neighbour from its own step.
+
+    What only moved, neither came nor went: order is no difference between steps.
+    """
     old, new = [event.name for event in before], [event.name for event in after]
-    shown = 0  # Events of *before* that were told, or left out.
+    went, came = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    shown = -1  # The last event of *before* that a line was about.
     for start, end, new_start, new_end in _differences(old, new):
-        if start - shown > 1:
+        lines = [ChangeLine("-", event) for event in _taken(before[start:end], went)]
+        lines += [ChangeLine("+", event) for event in _taken(after[new_start:new_end], came)]
+        if not lines:
+            continue
+        if start - 1 > shown + 1:
             yield ChangeLine("", None)
-        if start > shown:
+        if start - 1 > shown:
             yield ChangeLine("", before[start - 1])
-        yield from (ChangeLine("-", event) for event in before[start:end])
-        yield from (ChangeLine("+", event) for event in after[new_start:new_end])
-        shown = end
-        if shown < len(before):
-            yield ChangeLine("", before[shown])
-            shown += 1
-    if shown < len(before):
+        yield from lines
+        shown = end - 1
+        if end < len(before):
+            yield ChangeLine("", before[end])
+            shown = end
+    if shown < len(before) - 1:
         yield ChangeLine("", None)
+
+
+def _taken(events: Sequence[Event], left: Counter[str]) -> Iterator[Event]:
+    """Yield the events that are among those *left*, and count them off."""
+    for event in events:
+        if left[event.name] > 0:
+            left[event.name] -= 1
+            yield event
 
 
 def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
@@ -373,7 +396,11 @@ def sequence(reading: Reading, patterns: Sequence[Pattern]) -> Verdict:
                 f"kernel {reached + 1}" if reached < len(names) else f"the end, after {counted(len(names), 'kernel')}"
             )
             return Verdict(
-                Outcome.FAIL, f"kernels out of order at {where} of {reading.steps[position]}, {expected}", events.seen
+                Outcome.FAIL,
+                f"kernels out of order at {where} of {reading.steps[position]}, {expected}",
+                events.seen[max(0, reached - _BEFORE_BREAK) :],
+                view="order",
+                first=max(0, reached - _BEFORE_BREAK),
             )
     return agreement(reading)
 
@@ -471,10 +498,11 @@ def count_without_allowed(reading: Reading, allowed: Limit, allow: Sequence[str]
 
 def _unmatched(pattern: str, events: Sequence[Event]) -> str:
     """Return that a pattern of *allow* names nothing, with what comes close; nothing if it names something."""
-    names = {name for event in events for name in (event.name, *event.regions, *(op.name for op in event.chain))}
-    if any(matches(pattern, name) for name in names):
+    places = {name for event in events for name in (*event.regions, *(op.name for op in event.chain))}
+    names = {event.name for event in events}
+    if any(matches(pattern, name) for name in names) or any(glob(pattern, name) for name in places):
         return ""
-    close = get_close_matches(pattern.replace("*", ""), sorted(names), n=3, cutoff=0.4)
+    close = close_names(pattern, sorted(names | places))
     return f"allow={pattern!r} names nothing here" + (f"; the closest: {', '.join(close)}" if close else "")
 
 

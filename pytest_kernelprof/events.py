@@ -10,7 +10,9 @@ Two views of the same row are equal.
 from __future__ import annotations
 
 import math
+import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
@@ -35,7 +37,6 @@ NO_DEVICE = -1
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 """How the names of the ops begin in which autograd runs one node of the backward graph."""
 
-_AMBIGUOUS = -2
 _SMALL_SHARED_MEMORY = 48 * 1024
 
 
@@ -56,12 +57,12 @@ class OpTable:
 
     __slots__ = (
         *("durations", "names", "parents", "regions", "sequence_numbers", "starts", "thread_keys", "threads"),
-        *("_makers", "untold_regions"),
+        *("_graph", "untold_regions"),
     )
 
     def __init__(self) -> None:
         """Make an empty table."""
-        self._makers: dict[int, int] | None = None
+        self._graph: _BackwardGraph | None = None
         self.names: list[str] = []
         self.starts = array("q")
         self.durations = array("q")
@@ -89,46 +90,78 @@ class OpTable:
         return tuple(Op(self, row) for row in reversed(rows))
 
     def forward_chain(self, chain: tuple[Op, ...]) -> tuple[Op, ...]:
-        """Return the forward op that made the backward node in a chain of ops, with the ops around it.
+        """Return the forward op that made the innermost backward node in a chain of ops, with the ops around it.
+
+        torch numbers the nodes of each thread; an op carries the number that its thread will give
+        next, so that the last op with a number is the one that made the node. (Source:
+        ``at::sequence_number`` and torch/csrc/autograd/function.h; seen in traces of torch 2.11, 2.13.)
 
         Args:
             chain: Ops, outermost first.
 
         Returns:
-            The chain of the forward op, itself last; empty outside a backward pass, where its number
-            is not in the trace, or where ops of several threads carry it.
+            The chain of the forward op, itself last; empty outside a backward pass, and where the
+            trace leaves it open: the number is not in it, ops of several threads carry it, two nodes
+            of one name do, or the op that carries it cannot have made a node of this name.
         """
-        for op in chain:
-            number = self.sequence_numbers[op._row]
-            if number != NO_ID and op.name.startswith(BACKWARD_NODE):
-                maker = self._maker(number)
-                if maker >= 0 and self.starts[maker] < op.start_ns:
-                    made_by = Op(self, maker)
-                    return (*made_by.chain, made_by)
-                return ()
-        return ()
+        node = next((op for op in reversed(chain) if op.name.startswith(BACKWARD_NODE)), None)
+        number = NO_ID if node is None else self.sequence_numbers[node._row]
+        if node is None or number == NO_ID:
+            return ()
+        if self._graph is None:
+            self._graph = _BackwardGraph(self)
+        maker = self._graph.maker(node._row)
+        if maker is None:
+            return ()
+        made_by = Op(self, maker)
+        return (*made_by.chain, made_by)
 
-    def _maker(self, number: int) -> int:
-        """Return the row of the forward op that made the node with this sequence number.
 
-        torch numbers the nodes of each thread; an op carries the number that its thread will give
-        next, so that the last op with a number is the one that made the node. (Source:
-        torch/csrc/autograd/profiler, `at::sequence_number`; seen in the traces of an H200.)
-        """
-        if self._makers is None:
-            makers: dict[int, int] = {}
-            threads, parents, names = self.threads, self.parents, self.names
-            for row, found in enumerate(self.sequence_numbers):
-                if found == NO_ID or names[row].startswith(BACKWARD_NODE):
-                    continue
-                parent = parents[row]
-                if parent != NO_ID and names[parent].startswith(BACKWARD_NODE):
-                    continue  # The node itself, inside what evaluates it.
-                before = makers.get(found)
-                same = before is None or (before >= 0 and threads[before] == threads[row])
-                makers[found] = row if same else _AMBIGUOUS
-            self._makers = makers
-        return self._makers.get(number, NO_ID)
+class _BackwardGraph:
+    """Which ops may have made which backward nodes, by sequence number."""
+
+    def __init__(self, ops: OpTable) -> None:
+        self.ops = ops
+        self.makers: dict[int, list[int]] = {}
+        """Rows of the last op with a number on each thread."""
+        self.nodes: Counter[tuple[int, str]] = Counter()
+        names, parents, threads = ops.names, ops.parents, ops.threads
+        for row, number in enumerate(ops.sequence_numbers):
+            if number == NO_ID:
+                continue
+            name = names[row]
+            if name.startswith(BACKWARD_NODE):
+                self.nodes[number, name] += 1
+                continue
+            parent = parents[row]
+            if parent != NO_ID and names[parent] == f"{BACKWARD_NODE}: {name}":
+                continue  # The node itself, inside what evaluates it.
+            known = self.makers.setdefault(number, [])
+            known[:] = [one for one in known if threads[one] != threads[row]]
+            known.append(row)
+
+    def maker(self, node: int) -> int | None:
+        """Return the row of the op that made a node, if there is no doubt."""
+        ops = self.ops
+        name, number = ops.names[node], ops.sequence_numbers[node]
+        if self.nodes[number, name] > 1:
+            return None  # A thread that was not watched counts as one that was does.
+        rows = [
+            row
+            for row in self.makers.get(number, ())
+            if ops.starts[row] < ops.starts[node] and _makes(ops.names[row], name)
+        ]
+        # On a CPU, a thread's backward pass runs on the thread itself.
+        own = [row for row in rows if ops.threads[row] == ops.threads[node]]
+        chosen = own or rows
+        return chosen[0] if len(chosen) == 1 else None
+
+
+def _makes(op: str, node: str) -> bool:
+    """Return whether an op can have made a backward node, by name: ``aten::_to_copy`` makes ``ToCopyBackward0``."""
+    made = re.sub(r"Backward\d*$", "", node.rpartition(" ")[2].rpartition("::")[2])
+    one, other = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (op.rpartition("::")[2], made))
+    return bool(other) and (one.startswith(other) or other.startswith(one))
 
 
 class CallTable:

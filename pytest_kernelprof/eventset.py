@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from .errors import MisuseError, NotMeasured, SelectorError, instead
 from .events import Call, Event, GpuEvent, Kernel, Views
-from .names import ROLES, decode_kernel, demangled, glob, matches, shorten
+from .names import ROLES, close_names, decode_kernel, demangled, glob, matches, shorten
 from .units import counted, plural
 
 T_co = TypeVar("T_co", bound=Event, covariant=True)
@@ -461,11 +461,15 @@ class EventSet(Sequence[T_co], Generic[T_co]):
     def _nothing(self, asked: str, wanted: str, known: Iterable[str], *, sure: bool) -> NoReturn:
         """Raise that *asked* does not occur; unless *sure*, that may be because it was not measured."""
         __tracebackhide__ = True
-        from difflib import get_close_matches
-
         names = list(dict.fromkeys(known))
-        close = get_close_matches(wanted, names, n=3, cutoff=0.4) or sorted(names)[:3]
-        there = f"the closest: {', '.join(close)}" if close else "there is none at all"
+        close = close_names(wanted, names)
+        if close:
+            there = f"the closest: {', '.join(close)}"
+        elif names:
+            known_names = ", ".join(shorten(name, _NAME_WIDTH) for name in sorted(names)[:3])
+            there = f"there is {known_names}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        else:
+            there = "there is none at all"
         message = f"{asked} does not occur in the profile; {there} (allow_empty=True accepts it)"
         why = self.why_not_measured
         if why and not sure:

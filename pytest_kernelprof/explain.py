@@ -53,16 +53,14 @@ def notes(events: Sequence[Event]) -> list[str]:
     """Return what holds of all events of a table, in a line each, or has to be said of some."""
     found = []
     around = {event.regions for event in events}
-    if len(around) == 1 and around != {()}:
-        found.append(f"all in region {' > '.join(around.pop())}" if len(events) > 1 else _in_region(events[0]))
-    launches = {origin(event).links[-1] for event in events if is_graphed(event)}
+    if len(around) == 1 and around != {()} and all(event.regions_known for event in events):
+        inside = " > ".join(around.pop())
+        found.append(f"all in region {inside}" if len(events) > 1 else f"in region {inside}")
+    launches = {event.launch.name for event in events if isinstance(event, GpuEvent) and event.launch}
+    launches = {name for name in launches if _GRAPH_LAUNCH in name}
     if launches:
-        found.append(f"a graph hides its ops: the trace tells no more than {', '.join(sorted(launches))}")
+        found.append(f"a graph hides its ops; launched by {', '.join(sorted(launches))}")
     return found
-
-
-def _in_region(event: Event) -> str:
-    return f"in region {' > '.join(event.regions)}"
 
 
 def _told(chain: Sequence[Op]) -> tuple[str, ...]:

@@ -363,8 +363,9 @@ def test_the_last_op_with_a_number_made_the_node(tmp_path):
         [op_with("aten::mm", 200, 5, 8)],
         [op_with("aten::mm", 10, 5, 9)],
         [op_with("aten::mm", 10, 5, 8), op_with("aten::mm", 20, 5, 8, thread=300)],
+        [op_with("aten::add", 10, 5, 8)],
     ],
-    ids=["not recorded", "later", "another number", "on two threads"],
+    ids=["not recorded", "later", "another number", "on two threads", "of another kind"],
 )
 def test_a_forward_op_that_the_trace_does_not_tell_is_left_out(tmp_path, forward):
     assert forward_of(tmp_path, *forward, *evaluated("MmBackward0", 100, 50, 8), *launch(110, 1, tid=200)) == ""
@@ -381,3 +382,74 @@ def test_ops_and_syncs_of_a_backward_pass_have_their_forward_op():
     assert [[made.name for made in one.forward_chain] for one in ops] == [["aten::gelu"]]
     assert [[made.name for made in one.forward_chain] for one in profile.ops if one.name == "aten::gelu"] == [[]]
     assert {kernel.thread[1] for kernel in profile.kernels} == {516, 593}
+
+
+def test_of_two_nodes_with_one_number_and_name_neither_is_told(tmp_path):
+    """The thread of one of them was not watched: its numbers are those of the other's."""
+    rows = [op_with("aten::mm", 10, 5, 8), *evaluated("MmBackward0", 100, 50, 8), *evaluated("MmBackward0", 300, 50, 8)]
+    assert forward_of(tmp_path, *rows, *launch(110, 1, tid=200)) == ""
+
+
+def test_a_backward_pass_on_its_own_thread_is_led_to_the_ops_of_that_thread(tmp_path):
+    rows = [op_with("aten::mm", 10, 5, 8, thread=200), op_with("aten::mm", 20, 5, 8, thread=300)]
+    rows[0]["name"], rows[1]["name"] = "aten::mm", "aten::mm"
+    assert forward_of(tmp_path, *rows, *evaluated("MmBackward0", 100, 50, 8), *launch(110, 1, tid=200)) == "aten::mm"
+
+
+def test_of_nested_backward_passes_the_innermost_counts(tmp_path):
+    """Reentrant checkpointing runs a forward and a backward pass inside a node."""
+    rows = [
+        op_with("CheckpointFunction", 10, 20, 3),
+        *evaluated("CheckpointFunctionBackward", 100, 100, 3),
+        op_with("aten::addmm", 110, 10, 40, thread=200),
+        *evaluated("AddmmBackward0", 130, 40, 40),
+    ]
+    node = "autograd::engine::evaluate_function: CheckpointFunctionBackward > CheckpointFunctionBackward"
+    assert forward_of(tmp_path, *rows, *launch(140, 1, tid=200)) == f"{node} > aten::addmm"
+    assert forward_of(tmp_path, *rows, *launch(105, 1, tid=200)) == "CheckpointFunction"
+
+
+def test_ops_that_the_engine_itself_runs_can_make_nodes(tmp_path):
+    """A double backward leads to the sum of gradients, a direct child of what evaluates a node."""
+    rows = [
+        op_with("aten::mul", 10, 5, 3),
+        *evaluated("MulBackward0", 100, 50, 3, thread=100),
+        op_with("aten::add", 145, 4, 11),
+        *evaluated("AddBackward0", 200, 50, 11, thread=100),
+    ]
+    made_by = "autograd::engine::evaluate_function: MulBackward0 > aten::add"
+    rows[1]["dur"] = 60  # The node ends before the engine adds.
+    assert forward_of(tmp_path, *rows, *launch(210, 1)) in (made_by, f"{made_by.replace(' >', ' > MulBackward0 >')}")
+
+
+@pytest.mark.parametrize(
+    ("op_name", "node", "expected"),
+    [
+        ("aten::_to_copy", "ToCopyBackward0", True),
+        ("aten::nll_loss_forward", "NllLossBackward0", True),
+        ("aten::max_pool2d_with_indices", "MaxPool2DWithIndicesBackward0", True),
+        ("aten::add_", "AddBackward0", True),
+        ("aten::tanh_backward", "TanhBackwardBackward0", True),
+        ("Mine", "MineBackward", True),
+        ("aten::cos", "SinBackward0", False),
+        ("aten::add", "MmBackward0", False),
+        ("aten::zero_", "torch::autograd::CppNode<Lookup>", False),
+        ("aten::addmm", "NativeLayerNormBackward0", False),
+    ],
+)
+def test_which_ops_can_make_a_node(op_name, node, expected):
+    from pytest_kernelprof.events import _makes
+
+    assert _makes(op_name, f"autograd::engine::evaluate_function: {node}") is expected
+
+
+def test_regions_that_are_untold_are_unknown_in_tables(tmp_path):
+    from pytest_kernelprof.explain import notes
+    from pytest_kernelprof.report.text import _regions
+
+    class Untold:
+        regions = ("a",)
+        regions_known = False
+
+    assert _regions(Untold()) == "unknown"
+    assert notes([Untold()]) == []

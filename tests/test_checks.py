@@ -358,7 +358,7 @@ def test_steps_that_disagree_fail_only_the_classes_that_are_read(differing):
         "\n"
         "kernels of ProfilerStep#2 (+) against ProfilerStep#1 (-):\n"
         "    name    launched by\n"
-        "    a       (no op)\n"
+        "    a\n"
         "+   b       aten::add"
     )
     with pytest.raises(AssertionError, match="steps disagree"):

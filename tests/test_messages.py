@@ -9,6 +9,7 @@ from builders import annotation, call, launch, memcpy, op, step, write
 
 from pytest_kernelprof import NotMeasured, Profile, SelectorError, load_trace
 from pytest_kernelprof.checks import _aligned, _differences
+from pytest_kernelprof.names import close_names
 from pytest_kernelprof.report.layout import Chain, Look, Short, plain_table, terminal_width
 
 DATA = Path(__file__).parent / "data"
@@ -106,7 +107,7 @@ def test_whole_messages(name, tmp_path, request):
         if look.width is not None:
             # The headline is one line, whatever the width; what stands under it fits.
             tables = [line for line in told.splitlines()[1:] if not line.startswith(("the closest", "allow="))]
-            assert all(len(line) <= max(look.width, 80) for line in tables), told
+            assert all(len(line) <= look.width for line in tables), told
         shown.append(f"== {title}\n{told}\n")
     golden, text = GOLDEN / f"{name}.txt", "\n".join(shown)
     if request.config.getoption("--rewrite-golden"):
@@ -149,13 +150,16 @@ def lines(old, new):
         ("abcd", "bcd", "-a b ..."),
         ("abcd", "abcde", "... d +e"),
         ("abcd", "abd", "... b -c d"),
-        ("ab", "ba", "+b a -b"),
+        ("ab", "bax", "a +x"),
+        ("abcdefgh", "hgfedcbax", "a +x"),
         ("abc", "xyz", "-a -b -c +x +y +z"),
         ("", "ab", "+a +b"),
         ("ab", "", "-a -b"),
         ("aaaa", "aa", "... a -a -a"),
         ("axbxc", "abc", "a -x b -x c"),
         ("abcdefgh", "abXdefYh", "... b -c +X d ... f -g +Y h"),
+        # What only moved is no difference.
+        ("abcdef", "acbdeXf", "... e +X f"),
     ],
 )
 def test_what_came_and_went_is_aligned(old, new, expected):
@@ -218,3 +222,101 @@ def test_the_width_is_that_of_columns_or_of_the_terminal(monkeypatch):
     assert (Look.of(10).width, Look.of(999).width) == (60, 200)
     assert Look.of(80, 1) == Look(80, every_row=True)
     assert Look.of(80, 2) == Look(None, every_row=True)
+
+
+# What a review tried
+
+
+HOSTILE = "evil\x1b[31m\nname\t\u4e2d\u6587" + "x" * 10_000
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_hostile_names_are_shown_in_ascii_and_break_no_table(tmp_path, look):
+    rows = [
+        annotation(HOSTILE, 0, 50),
+        op(HOSTILE, 1, 40),
+        *launch(2, 1, name=HOSTILE),
+        call("cudaEventSynchronize", 9, 2),
+    ]
+    trace = made(*rows, step(1, 0, 60), step(2, 70, 60), *launch(72, 3, name="plain"))(tmp_path)
+    profile = Profile(trace, look=look)
+    checks = [
+        lambda: profile.assert_kernel_count(9),
+        lambda: profile.assert_no_host_sync(allow=["evil"]),
+        lambda: profile.assert_op_count("evl", 1),
+        lambda: profile.assert_no_kernel("*", launched_by="evil"),
+        lambda: profile.region("evil"),
+        lambda: profile.assert_kernel_sequence(["evil"]),
+    ]
+    for check in checks:
+        with pytest.raises((AssertionError, NotMeasured, SelectorError)) as failure:
+            check()
+        told = str(failure.value)
+        assert told.isascii()
+        assert all(character.isprintable() or character == "\n" for character in told)
+        if look.width is not None:
+            tables = [line for line in told.splitlines()[1:] if not line.startswith(("the closest", "allow="))]
+            assert all(len(line) <= look.width for line in tables)
+
+
+def test_a_pattern_that_only_other_selectors_exclude_is_told_so():
+    with pytest.raises(AssertionError, match="'aten::mm' occurs, but not where the other selectors look"):
+        Profile(h200("misc_train")(None)).assert_op_count("aten::mm", 3, launched_by="aten::gelu")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "expected"),
+    [
+        ("softmax", ["softmax_warp_forward", "mul"], ["softmax_warp_forward"]),
+        ("SOFTMAX*", ["softmax_warp_forward", "mul"], ["softmax_warp_forward"]),
+        ("nvjt_*", ["nvjet_sm90_tst_64x512", "mul"], ["nvjet_sm90_tst_64x512"]),
+        ("FLASH*", ["pytorch_flash::flash_fwd_kernel", "mul"], ["pytorch_flash::flash_fwd_kernel"]),
+        ("matmul", ["aten::mul", "aten::matmul"], ["aten::matmul"]),
+        ("aten::itm", ["aten::item", "aten::mm", "aten::matmul"], ["aten::item"]),
+        ("aten::softmx", ["aten::softmax", "aten::_softmax", "aten::mul"], ["aten::softmax", "aten::_softmax"]),
+        ("attn_fw", ["attn_fwd", "train"], ["attn_fwd"]),
+        ("something else", ["aten::mul", "gemm"], []),
+        ("*", ["aten::mul"], []),
+        ("", ["aten::mul"], []),
+    ],
+)
+def test_closest_names(pattern, names, expected):
+    assert close_names(pattern, names) == expected
+
+
+def test_a_pattern_of_allow_that_would_not_allow_is_told(tmp_path):
+    trace = made(annotation("execute(bs=3)", 0, 50), call("cudaEventSynchronize", 9, 2), launch(20, 1))(tmp_path)
+
+    with pytest.raises(AssertionError, match=r"allow='execute' names nothing here; the closest: execute\(bs=3\)"):
+        Profile(trace).assert_no_host_sync(allow=["execute"])
+
+
+def test_many_steps_that_differ_are_counted(tmp_path):
+    rows = [step(0, 0, 10), launch(1, 1, name="a")]
+    for number in range(1, 12):
+        rows += [step(number, 20 * number, 10), launch(20 * number + 1, number + 1, name=f"other{number}")]
+    trace = made(*rows)(tmp_path)
+
+    with pytest.raises(AssertionError) as short:
+        Profile(trace).assert_kernel_count(1)
+    with pytest.raises(AssertionError) as long:
+        Profile(trace, verbose=True).assert_kernel_count(1)
+    assert str(short.value).count(" against ProfilerStep#0 (-):") == 3
+    assert str(short.value).endswith("... and 8 steps that differ otherwise (-v shows all)")
+    assert str(long.value).count(" against ProfilerStep#0 (-):") == 11
+
+
+def test_steps_that_differ_alike_in_another_order_stand_together(tmp_path):
+    rows = []
+    for number, names in enumerate(("ab", "axb", "bxa")):
+        rows += [step(number, 20 * number, 20)]
+        rows += [
+            launch(20 * number + 2 * place, 10 * number + place + 1, name=name) for place, name in enumerate(names)
+        ]
+    with pytest.raises(AssertionError) as told:
+        Profile(made(*rows)(tmp_path)).assert_kernel_count(at_least=1)
+
+    assert str(told.value).count("ProfilerStep#1, ProfilerStep#2 (+) against ProfilerStep#0 (-):") == 1
+    assert [line.split() for line in str(told.value).splitlines() if line.startswith(("+", "-"))] == [
+        ["+", "x", "(no", "op)"]
+    ]

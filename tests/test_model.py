@@ -62,7 +62,7 @@ def test_launches_and_all_calls(profile):
             lambda kernels: kernels.in_region("attn"),
             "region='attn' does not occur in the profile; the closest: attn_fwd",
         ),
-        (lambda kernels: kernels.on_stream(8), "stream=8 does not occur in the profile; the closest: 7"),
+        (lambda kernels: kernels.on_stream(8), "stream=8 does not occur in the profile; there is 7"),
         (lambda kernels: kernels.named("nvjet", allow_empty=False), "nvjet"),
     ],
 )

@@ -4,7 +4,7 @@ from .decoding import decode_kernel, teach
 from .demangling import demangled
 from .dtypes import DTYPES
 from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
-from .shortening import ascii_only, brief, glob, matches, shorten
+from .shortening import ascii_only, brief, close_names, glob, matches, shorten
 from .signature import base_name
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ascii_only",
     "base_name",
     "brief",
+    "close_names",
     "decode_kernel",
     "demangled",
     "glob",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from .demangling import demangled
@@ -59,3 +61,37 @@ def shorten(name: str, width: int) -> str:
         return "..."[:width]
     tail = (width - 3) // 3
     return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"
+
+
+_CLOSE_WIDTH = 80
+_CLOSE, _AS_CLOSE = 0.65, 0.25
+"""So much of a name must agree, and so much less than in the closest may agree in others."""
+
+
+def close_names(pattern: str, names: Iterable[str], number: int = 3) -> list[str]:
+    """Return the names that come close to a pattern that matches none of them, the closest first.
+
+    A pattern is compared with whole names, and with the words in them, whatever the case: what
+    people forget is a star, a namespace or a letter.
+    """
+    from difflib import SequenceMatcher
+
+    wanted = re.sub(r"[*?]+", "", pattern).lower()
+    space = wanted[: wanted.rfind("::") + 2] if "::" in wanted else ""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(names):
+        low = name.lower()
+        if space and low.startswith(space) and wanted not in low:
+            low = low[len(space) :]  # That both are ``aten::`` makes them no more alike.
+        if wanted and wanted in low:
+            score = 1.0 + len(wanted) / len(low)
+        else:
+            words = [low, *(word for word in re.split(r"::|\W+", low) if len(word) > 3)]
+            words += [word[: len(wanted) + 1] for word in words if len(word) > len(wanted) + 1]
+            asked = wanted[len(space) :] if space and name.lower().startswith(space) else wanted
+            score = max(SequenceMatcher(None, asked, word[:200]).ratio() for word in words)
+        if score >= _CLOSE:
+            found[shorten(name, _CLOSE_WIDTH)] = score
+    best = max(found.values(), default=0)
+    close = [name for name, score in found.items() if score > best - _AS_CLOSE]
+    return sorted(close, key=lambda name: -found[name])[:number]

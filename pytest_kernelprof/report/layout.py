@@ -110,19 +110,27 @@ class Chain(Short):
             yield (_ELLIPSIS, links[-1])
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> str:
-    """Return a table, its first rows or all of them, the rest counted."""
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look, more: int = 0) -> str:
+    """Return a table, its first rows or all of them, the rest counted; *more* are not among the rows."""
     shown = rows if look.every_row else rows[:ROW_LIMIT]
-    left = len(rows) - len(shown)
+    left = len(rows) - len(shown) + more
     text = plain_table(headers, shown, look.width)
     return f"{text}\n... and {left} more (-v shows all)" if left else text
 
 
-def fits(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look, spare: int) -> bool:
-    """Return whether a table has room for all these columns, and *spare* characters for long cells."""
+def fits(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> bool:
+    """Return whether a table has room for all these columns without taking words from a chain."""
     if look.width is None:
         return True
-    return _widths(headers, list(zip(*rows, strict=True)), look.width - spare) is not None
+    shown = rows if look.every_row else rows[:ROW_LIMIT]
+    columns = list(zip(*shown, strict=True))
+    widths = _widths(headers, columns, look.width)
+    return widths is not None and all(
+        len(_fit(cell, room)) == len(cell)
+        for column, room in zip(columns, widths, strict=True)
+        for cell in column
+        if isinstance(cell, Chain)
+    )
 
 
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
@@ -163,7 +171,7 @@ def _widths(headers: Sequence[str], columns: Sequence[Sequence[str]], width: int
         wanted = [max(min(one, capped.get(place, one)), len(headers[place])) for place, one in enumerate(natural)]
         if sum(wanted) <= room:
             return wanted
-    return _shared(wanted, kinds, headers, room)
+    return _shared(wanted, kinds, headers, columns, room)
 
 
 def _cap(kind: Short, room: int) -> int:
@@ -171,7 +179,9 @@ def _cap(kind: Short, room: int) -> int:
     return kind.most * max(1, room // (_WITHOUT_TERMINAL // 2))
 
 
-def _shared(wanted: list[int], kinds: dict[int, Short], headers: Sequence[str], room: int) -> list[int] | None:
+def _shared(
+    wanted: list[int], kinds: dict[int, Short], headers: Sequence[str], columns: Sequence[Sequence[str]], room: int
+) -> list[int] | None:
     """Return widths within *room*: the columns that can be short share what the others leave."""
     room -= sum(one for place, one in enumerate(wanted) if place not in kinds)
     least = {place: min(wanted[place], max(kind.least, len(headers[place]))) for place, kind in kinds.items()}
@@ -183,6 +193,9 @@ def _shared(wanted: list[int], kinds: dict[int, Short], headers: Sequence[str], 
         spare = room - sum(least.values())
         share = spare * 2 // 3 if isinstance(kinds[place], Chain) and len(least) > 1 else spare // len(least)
         fitted[place] = min(wanted[place], least[place] + share)
+        if isinstance(kinds[place], Chain):
+            # A chain gives up whole names: what is left over goes to the next column.
+            fitted[place] = max(len(headers[place]), *(len(_fit(one, fitted[place])) for one in columns[place]))
         room -= fitted[place]
         del least[place]
     return fitted

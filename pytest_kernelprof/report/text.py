@@ -14,7 +14,7 @@ from ..matrix import MatrixTime, matrix_time_of
 from ..model import CLASSES, Step, Trace
 from ..names import ascii_only, brief, demangled, shorten
 from ..units import counted, format_bytes, format_ns, format_share, plural
-from .layout import Chain, Look, Short, fits, plain_table, table
+from .layout import ROW_LIMIT, Chain, Look, Short, fits, plain_table, table
 
 if TYPE_CHECKING:
     from ..checks import Changes, GuessRow, Verdict
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _DECODED_WIDTH = 44
 _TEST_WIDTH = 64
-_SPARE = 24
-"""So many characters are worth more to names and chains than another column."""
+_MOST_DIFFERENCES = 3
 
 
 def verdict_text(verdict: Verdict, look: Look) -> str:
@@ -40,14 +39,20 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
         parts.append(plain_table(*verdict.table, look.width))
     if verdict.allocated:
         parts.append(_allocated_table(verdict.allocated, look))
-    if verdict.evidence and verdict.view in _VIEWS:
-        parts.append(_with_notes(_VIEWS[verdict.view](verdict.evidence, look), verdict.evidence))
+    if verdict.view == "order" and verdict.evidence:
+        parts.append(_order_table(verdict.evidence, verdict.first, look))
+    elif verdict.evidence and verdict.view in _VIEWS:
+        parts.append(_with_notes(_VIEWS[verdict.view](verdict.evidence, look), verdict.evidence, look))
     else:
         by_class: dict[type, list[Event]] = {}
         for event in verdict.evidence:
             by_class.setdefault(type(event), []).append(event)
         parts += [event_table(events, look) for events in by_class.values()]
-    parts += [change_text(changes, look) for changes in verdict.changes]
+    shown = verdict.changes if look.every_row else verdict.changes[:_MOST_DIFFERENCES]
+    parts += [change_text(changes, look) for changes in shown]
+    if len(verdict.changes) > len(shown):
+        others = sum(len(changes.steps) for changes in verdict.changes[len(shown) :])
+        parts.append(f"... and {counted(others, 'step')} that differ otherwise (-v shows all)")
     if verdict.remark:
         parts.append(verdict.remark)
     return "\n\n".join(parts)
@@ -57,21 +62,25 @@ def event_table(events: Sequence[Event], look: Look) -> str:
     """Return events as a table, worst first, the rest counted."""
     first = events[0]
     extra = _extra_columns(events)
+    ranked = list(events) if isinstance(first, Op) else slowest_first(events)
+    # Of thousands, only those that are shown are told in words; ops are grouped first.
+    shown = ranked if look.every_row or isinstance(first, Op) else ranked[:ROW_LIMIT]
     while True:
         headers = (*_HEADERS[type(first)], *(header for header, _ in extra))
-        rows = _rows(events, [told for _, told in extra], look)
-        if not extra or fits(headers, rows, look, _SPARE * len(extra)):
-            return _with_notes(table(headers, rows, look), events)
+        rows = _rows(shown, [told for _, told in extra], look)
+        if not extra or fits(headers, rows, look):
+            return _with_notes(table(headers, rows, look, len(ranked) - len(shown)), events, look)
         extra.pop()  # Where room is scarce, the ops matter most.
 
 
-def _with_notes(text: str, events: Sequence[Event]) -> str:
-    return "\n".join([text, *map(ascii_only, notes(events))])
+def _with_notes(text: str, events: Sequence[Event], look: Look) -> str:
+    told = (ascii_only(note) for note in notes(events))
+    return "\n".join([text, *(note if look.width is None else shorten(note, look.width) for note in told)])
 
 
 def _rows(events: Sequence[Event], extra: Sequence[Callable[[Event], str]], look: Look) -> list[list[str]]:
     if not isinstance(events[0], Op):
-        return [[*_row(event, look), *(told(event) for told in extra)] for event in slowest_first(events)]
+        return [[*_row(event, look), *(told(event) for told in extra)] for event in events]
     grouped = Counter((event.name, _launched_by(event), *(told(event) for told in extra)) for event in events)
     return [[str(number), Short(ascii_only(name)), *rest] for (name, *rest), number in grouped.items()]
 
@@ -80,10 +89,19 @@ def _extra_columns(events: Sequence[Event]) -> list[tuple[str, Callable[[Event],
     """Return columns that a table needs only if its events differ in them."""
     columns: list[tuple[str, Callable[[Event], str]]] = [
         ("stream", lambda event: _known(event.stream) if isinstance(event, GpuEvent) else ""),
-        ("region", lambda event: _chain(event.regions)),
+        ("region", _regions),
         ("thread", thread),
     ]
-    return [(header, told) for header, told in columns if len({told(event) for event in events}) > 1]
+    return [(header, told) for header, told in columns if _differ(events, told)]
+
+
+def _differ(events: Sequence[Event], told: Callable[[Event], str]) -> bool:
+    first = told(events[0])
+    return any(told(event) != first for event in events)
+
+
+def _regions(event: Event) -> str:
+    return _chain(event.regions) if event.regions_known else "unknown"
 
 
 def _decoded_table(kernels: Sequence[Event], look: Look) -> str:
@@ -95,6 +113,12 @@ def _decoded_table(kernels: Sequence[Event], look: Look) -> str:
             told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
             rows.append([_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)])
     return table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, look)
+
+
+def _order_table(kernels: Sequence[Event], first: int, look: Look) -> str:
+    """Return kernels in the order of their launches, numbered from *first* on."""
+    rows = [[str(place), _event(one, look), _launched_by(one)] for place, one in enumerate(kernels, first + 1)]
+    return table(("#", "kernel", "launched by"), rows, look)
 
 
 def _occupancy_table(kernels: Sequence[Event], look: Look) -> str:
@@ -211,12 +235,18 @@ def _chain(links: Sequence[str], endings: Sequence[str] = ()) -> Chain:
 def change_text(changes: Changes, look: Look) -> str:
     """Return what came and went from the first step to others, aligned as in a diff."""
     others = ", ".join(changes.steps[:3]) + (f" and {len(changes.steps) - 3} more" if len(changes.steps) > 3 else "")
-    rows = [
-        [line.sign, *((_event(line.event, look), _launched_by(line.event)) if line.event else ("...", ""))]
-        for line in changes.lines
-    ]
-    heading = f"{plural(changes.noun)} of {others} (+) against {changes.first} (-):"
-    return f"{heading}\n{table(('', 'name', 'launched by'), rows, look)}"
+    rows = []
+    kind: type[Event] = Kernel
+    for line in changes.lines:
+        if line.event is None:
+            rows.append([line.sign, "...", ""])
+            continue
+        kind = type(line.event)
+        # Of a neighbour the name alone is known to be alike in both steps.
+        rows.append([line.sign, _event(line.event, look), _launched_by(line.event) if line.sign else ""])
+    heading = ascii_only(f"{plural(changes.noun)} of {others} (+) against {changes.first} (-):")
+    heading = heading if look.width is None else shorten(heading, look.width)
+    return f"{heading}\n{table(('', 'name', _HEADERS[kind][-1]), rows, look)}"
 
 
 def number(events: Any) -> str:
@@ -296,9 +326,15 @@ def trace_text(trace: Trace, look: Look) -> str:
         where.torch and f"torch {where.torch}",
         where.rank is not None and f"rank {where.rank}",
     )
-    lines = [trace.path, ", ".join(part for part in known if part) or "recorded on an unknown machine"]
-    lines += [f"warning: {warning.message}" for warning in trace.warnings]
+    lines = [_printable(trace.path)]
+    lines.append(ascii_only(", ".join(part for part in known if part)) or "recorded on an unknown machine")
+    lines += [f"warning: {ascii_only(warning.message)}" for warning in trace.warnings]
     return "\n".join(lines) + "\n\n" + profile_table(trace.steps, look)
+
+
+def _printable(path: str) -> str:
+    """Return a path as it is, but for what would move the cursor or colour the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in path)
 
 
 def summary_table(rows: Sequence[dict[str, Any]]) -> str:
