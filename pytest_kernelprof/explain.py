@@ -37,7 +37,7 @@ def origin(event: Event) -> Origin:
         if isinstance(event, Kernel) and links[-1:] == (event.name,) and event.decoded.fused_ops:
             # Of a compiled kernel the innermost "op" is the kernel again; what it fuses says more.
             ops = event.decoded.fused_ops
-            return Origin(links[:-1], (f", fuses {', '.join(ops)}", f", fuses {len(ops)} ops"))
+            return Origin(links[:-1] or ("(no op)",), (f", fuses {', '.join(ops)}", f", fuses {len(ops)} ops"))
     forward = _told(event.forward_chain)
     endings = (f", backward of {' > '.join(forward)}", f", backward of {forward[-1]}") if forward else ()
     return Origin(links or ("(outermost)" if isinstance(event, Op) else "(no op)",), endings)

@@ -453,3 +453,14 @@ def test_regions_that_are_untold_are_unknown_in_tables(tmp_path):
 
     assert _regions(Untold()) == "unknown"
     assert notes([Untold()]) == []
+
+
+def test_a_compiled_kernel_outside_ops_still_reads_as_a_sentence(tmp_path):
+    from pytest_kernelprof.explain import origin
+
+    name = "triton_poi_fused_mul_relu_0"
+    path = write(tmp_path / "made.json", op(name, 0, 20), *launch(5, 1, name=name))
+    (found,) = Profile(load_trace(path)).kernels
+
+    assert origin(found).links == ("(no op)",)
+    assert origin(found).endings == (", fuses mul, relu", ", fuses 2 ops")
