@@ -79,6 +79,7 @@ def test_every_assertion_and_option_is_in_the_documentation():
 def test_the_failure_in_the_readme_is_what_the_package_prints():
     """The numbers are of one run on an H200; the words are today's, from a recorded trace."""
     from pytest_kernelprof import Profile, load_trace
+    from pytest_kernelprof.recordings import artifact_name
 
     mutant = ROOT / "tests/data/mutants/in_place_masked_fill_for_masked_fill"
     (recording,) = mutant.glob("test_in_place.module-in_place-*")
@@ -86,7 +87,8 @@ def test_the_failure_in_the_readme_is_what_the_package_prints():
     with pytest.raises(AssertionError) as caught:
         profile.assert_no_memcpy()
 
-    told = f"AssertionError: {caught.value}"
+    kept = artifact_name("test_attention.py::test_masking_in_place_makes_no_copy", "1")
+    told = f"AssertionError: {caught.value}\n\ntrace: .kernelprof/{kept}   open in https://ui.perfetto.dev"
     printed = [f"E       {line}".rstrip() for line in told.splitlines()]
     assert "\n".join(printed) in (ROOT / "README.md").read_text()
 
