@@ -361,7 +361,7 @@ class Assertions:
         """
         __tracebackhide__ = True
         allowed = limit("assert_gpu_time", None, at_most, at_least, between, quantity=TIME)
-        readings = gpu_readings(self.steps, selectors, may_differ=self.steps_may_differ)
+        readings = gpu_readings(self.steps, selectors, may_differ=self.steps_may_differ, alike_by=self._alike_by)
         self._judge_times(time_checks.gpu_times(readings, self._trace.shared_gpu), allowed, readings)
 
     def assert_cpu_time(

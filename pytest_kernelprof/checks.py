@@ -15,8 +15,9 @@ from types import EllipsisType
 from typing import Any, NamedTuple
 
 from .errors import MisuseError
-from .events import Event, Kernel, Memcpy, Memset
+from .events import Event, Memcpy, Memset
 from .eventset import EventSet, Selection
+from .explain import graph_launch
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .memory import Allocated
@@ -24,7 +25,6 @@ from .names import base_name, close_names, decode_kernel, demangled, glob, match
 from .units import counted, format_bytes, plural
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
-_GRAPH_LAUNCH = "GraphLaunch"
 _LIBRARY_MEMSET_BYTES = 4
 _BEFORE_BREAK = 2
 """So many kernels are shown before the one that is out of order."""
@@ -479,17 +479,29 @@ def without_allowed(reading: Reading, allow: Sequence[str]) -> Reading:
         return reading
 
     def judge(event: Any) -> bool | None:
-        places = (*(op.name for op in event.chain), *event.regions)
-        if any(matches(pattern, event.name) or any(glob(pattern, place) for place in places) for pattern in allow):
+        if any(_allows(pattern, event) for pattern in allow):
             return False
         return True if event.regions_known else None
 
     return reading.narrowed(judge, f"allowed: {', '.join(allow)}")
 
 
+def _allows(pattern: str, event: Event) -> bool:
+    """Return whether a pattern of *allow* names an event, an op or a region around it."""
+    return matches(pattern, event.name) or any(glob(pattern, place) for place in _places(event))
+
+
+def _places(event: Event) -> tuple[str, ...]:
+    return (*(op.name for op in event.chain), *event.regions)
+
+
 def count_without_allowed(reading: Reading, allowed: Limit, allow: Sequence[str]) -> Verdict:
     """Check how many events each step has that no pattern of *allow* names."""
-    verdict = count(without_allowed(reading, allow), allowed)
+    return _with_unmatched(count(without_allowed(reading, allow), allowed), reading, allow)
+
+
+def _with_unmatched(verdict: Verdict, reading: Reading, allow: Sequence[str]) -> Verdict:
+    """Return a failure with a line for each pattern of *allow* that names nothing."""
     if verdict.outcome is not Outcome.FAIL or verdict.remark:
         return verdict
     seen = [event for events in reading.whole for event in events.seen]
@@ -498,11 +510,9 @@ def count_without_allowed(reading: Reading, allowed: Limit, allow: Sequence[str]
 
 def _unmatched(pattern: str, events: Sequence[Event]) -> str:
     """Return that a pattern of *allow* names nothing, with what comes close; nothing if it names something."""
-    places = {name for event in events for name in (*event.regions, *(op.name for op in event.chain))}
-    names = {event.name for event in events}
-    if any(matches(pattern, name) for name in names) or any(glob(pattern, name) for name in places):
+    if any(_allows(pattern, event) for event in events):
         return ""
-    close = close_names(pattern, sorted(names | places))
+    close = close_names(pattern, sorted({name for event in events for name in (event.name, *_places(event))}))
     return f"allow={pattern!r} names nothing here" + (f"; the closest: {', '.join(close)}" if close else "")
 
 
@@ -516,13 +526,9 @@ def graphed(reading: Reading, allow: Sequence[str]) -> Verdict:
     present = count(reading, AT_LEAST_ONE)
     if present.outcome is Outcome.FAIL and not present.changes:
         return Verdict(Outcome.FAIL, f"no kernel a step: none found, expected all from a graph{reading.suffix()}")
-    stray = without_allowed(reading, allow).narrowed(_not_graphed, "outside a graph")
-    verdict = count(stray, NONE)
+    stray = without_allowed(reading, allow).narrowed(lambda kernel: graph_launch(kernel) is None, "outside a graph")
+    verdict = _with_unmatched(count(stray, NONE), reading, allow)
     return first_that_decides([verdict, present])
-
-
-def _not_graphed(kernel: Kernel) -> bool:
-    return kernel.launch is None or _GRAPH_LAUNCH not in kernel.launch.name
 
 
 def decided(verdicts: Sequence[Verdict], *readings: Reading) -> Verdict:

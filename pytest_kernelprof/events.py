@@ -625,10 +625,13 @@ class Views(Sequence[T_co]):
         return (make(table, row) for row in self._rows)
 
 
-def slowest_first(events: Sequence[Event]) -> list[Event]:
+E = TypeVar("E", bound=Event)
+
+
+def slowest_first(events: Sequence[E]) -> list[E]:
     """Return the events worst first: copies by bytes, calls and other GPU events by time, ops as they are."""
 
-    def weight(event: Event) -> int:
+    def weight(event: E) -> int:
         if isinstance(event, Memcpy):
             return -(event.size_bytes or 0)
         return 0 if isinstance(event, Op) else -(event.duration_ns or 0)

@@ -32,7 +32,7 @@ def origin(event: Event) -> Origin:
         launch = event.launch
         if launch is None:
             return Origin(("(launch not recorded)",))
-        if is_graphed(event):
+        if graph_launch(event):
             return Origin((*links, launch.name))
         if isinstance(event, Kernel) and links[-1:] == (event.name,) and event.decoded.fused_ops:
             # Of a compiled kernel the innermost "op" is the kernel again; what it fuses says more.
@@ -43,10 +43,10 @@ def origin(event: Event) -> Origin:
     return Origin(links or ("(outermost)" if isinstance(event, Op) else "(no op)",), endings)
 
 
-def is_graphed(event: Event) -> bool:
-    """Return whether a graph launch started an event: the trace does not tell its ops."""
+def graph_launch(event: Event) -> str | None:
+    """Return the call that launched the graph of an event: then the trace does not tell its ops."""
     launch = event.launch if isinstance(event, GpuEvent) else None
-    return launch is not None and _GRAPH_LAUNCH in launch.name
+    return launch.name if launch is not None and _GRAPH_LAUNCH in launch.name else None
 
 
 def notes(events: Sequence[Event]) -> list[str]:
@@ -56,8 +56,7 @@ def notes(events: Sequence[Event]) -> list[str]:
     if len(around) == 1 and around != {()} and all(event.regions_known for event in events):
         inside = " > ".join(around.pop())
         found.append(f"all in region {inside}" if len(events) > 1 else f"in region {inside}")
-    launches = {event.launch.name for event in events if isinstance(event, GpuEvent) and event.launch}
-    launches = {name for name in launches if _GRAPH_LAUNCH in name}
+    launches = {name for event in events if (name := graph_launch(event))}
     if launches:
         found.append(f"a graph hides its ops; launched by {', '.join(sorted(launches))}")
     return found

@@ -61,8 +61,8 @@ def reading(
     return found.select(selection(selectors)) if selectors else found
 
 
-def gpu_readings(steps: Sequence[Step], selectors: Selectors, *, may_differ: bool) -> list[Reading]:
+def gpu_readings(steps: Sequence[Step], selectors: Selectors, *, may_differ: bool, alike_by: str = "") -> list[Reading]:
     """Return kernels, copies and Memsets, or the kernels alone if a role is asked for."""
     __tracebackhide__ = True
     classes = ("kernels",) if "role" in selectors else ("kernels", "memcpys", "memsets")
-    return [reading(steps, name, selectors, may_differ=may_differ) for name in classes]
+    return [reading(steps, name, selectors, may_differ=may_differ, alike_by=alike_by) for name in classes]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
-from mutations import ATTENTION, MUTATIONS, RECORDINGS, ROOT
+from mutations import ATTENTION, MUTATIONS, RECORDINGS, ROOT, findings
 
 PAGE = ROOT / "docs/attention.md"
 FINDINGS = ATTENTION / "findings_h200.json"
@@ -14,13 +13,8 @@ FINDINGS = ATTENTION / "findings_h200.json"
 
 def findings_table() -> str:
     """Return the table of the findings, as a run on a GPU saw them."""
-    sys.path.insert(0, str(ATTENTION))
-    try:
-        from findings import page_table
-    finally:
-        sys.path.remove(str(ATTENTION))
     run = json.loads(FINDINGS.read_text())
-    return f"{run['device']}, torch {run['torch']}, {run['date']}:\n\n{page_table(run['findings'], run['device'])}"
+    return f"{run['device']}, torch {run['torch']}, {run['date']}:\n\n{findings().page_table(run['findings'], run['device'])}"
 
 
 def wrong_guess() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
@@ -256,6 +258,15 @@ TIMES = _tests(
     "c7_the_place_of_cudnn c6_the_cost_moved_to_the_cpu"
 )
 """What may be too noisy to judge, live."""
+
+
+def findings() -> ModuleType:
+    """Import ``findings`` of the examples, whose folder is not on the path of the tests."""
+    sys.path.insert(0, str(ATTENTION))
+    try:
+        return importlib.import_module("findings")
+    finally:
+        sys.path.remove(str(ATTENTION))
 
 
 def slug(name: str) -> str:

@@ -320,3 +320,15 @@ def test_steps_that_differ_alike_in_another_order_stand_together(tmp_path):
     assert [line.split() for line in str(told.value).splitlines() if line.startswith(("+", "-"))] == [
         ["+", "x", "(no", "op)"]
     ]
+
+
+def test_who_wants_steps_alike_is_named_where_times_are_judged(tmp_path):
+    profile = Profile(differing()(tmp_path), alike_by="by the marker")
+
+    with pytest.raises(AssertionError, match="steps_may_differ=False by the marker"):
+        profile.assert_gpu_time(at_most="1 s")
+
+
+def test_a_pattern_of_allow_that_names_nothing_is_told_of_graphs_too():
+    with pytest.raises(AssertionError, match="allow='aten::matmull' names nothing here; the closest: aten::matmul"):
+        Profile(h200("attn_naive")(None)).assert_graphed(allow=["aten::matmull"])

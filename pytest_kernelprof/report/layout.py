@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from ..names import shorten
+
+T = TypeVar("T")
 
 ROW_LIMIT = 8
 _HEADER_PADDING = 2
@@ -110,20 +112,31 @@ class Chain(Short):
             yield (_ELLIPSIS, links[-1])
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look, more: int = 0) -> str:
-    """Return a table, its first rows or all of them, the rest counted; *more* are not among the rows."""
-    shown = rows if look.every_row else rows[:ROW_LIMIT]
-    left = len(rows) - len(shown) + more
-    text = plain_table(headers, shown, look.width)
+def table(headers: Sequence[str], items: Sequence[T], tell: Callable[[T], Sequence[str]], look: Look) -> str:
+    """Return a table of the first items or of all of them, the rest counted.
+
+    Args:
+        headers: What the columns hold.
+        items: What each row is about.
+        tell: Returns the cells of a row; asked only for those that are shown, of thousands.
+        look: How much is shown.
+    """
+    shown = shown_of(items, look)
+    left = len(items) - len(shown)
+    text = plain_table(headers, [tell(item) for item in shown], look.width)
     return f"{text}\n... and {left} more (-v shows all)" if left else text
+
+
+def shown_of(items: Sequence[T], look: Look) -> Sequence[T]:
+    """Return the items that a table shows."""
+    return items if look.every_row else items[:ROW_LIMIT]
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> bool:
     """Return whether a table has room for all these columns without taking words from a chain."""
     if look.width is None:
         return True
-    shown = rows if look.every_row else rows[:ROW_LIMIT]
-    columns = list(zip(*shown, strict=True))
+    columns = list(zip(*rows, strict=True))
     widths = _widths(headers, columns, look.width)
     return widths is not None and all(
         len(_fit(cell, room)) == len(cell)

@@ -14,10 +14,10 @@ from ..matrix import MatrixTime, matrix_time_of
 from ..model import CLASSES, Step, Trace
 from ..names import ascii_only, brief, demangled, shorten
 from ..units import counted, format_bytes, format_ns, format_share, plural
-from .layout import ROW_LIMIT, Chain, Look, Short, fits, plain_table, table
+from .layout import Chain, Look, Short, fits, plain_table, shown_of, table
 
 if TYPE_CHECKING:
-    from ..checks import Changes, GuessRow, Verdict
+    from ..checks import ChangeLine, Changes, GuessRow, Verdict
     from ..memory import Allocated
 
 _DECODED_WIDTH = 44
@@ -62,14 +62,11 @@ def event_table(events: Sequence[Event], look: Look) -> str:
     """Return events as a table, worst first, the rest counted."""
     first = events[0]
     extra = _extra_columns(events)
-    ranked = list(events) if isinstance(first, Op) else slowest_first(events)
-    # Of thousands, only those that are shown are told in words; ops are grouped first.
-    shown = ranked if look.every_row or isinstance(first, Op) else ranked[:ROW_LIMIT]
     while True:
         headers = (*_HEADERS[type(first)], *(header for header, _ in extra))
-        rows = _rows(shown, [told for _, told in extra], look)
-        if not extra or fits(headers, rows, look):
-            return _with_notes(table(headers, rows, look, len(ranked) - len(shown)), events, look)
+        rows, tell = _rows(events, [told for _, told in extra], look)
+        if not extra or fits(headers, [tell(row) for row in shown_of(rows, look)], look):
+            return _with_notes(table(headers, rows, tell, look), events, look)
         extra.pop()  # Where room is scarce, the ops matter most.
 
 
@@ -78,11 +75,14 @@ def _with_notes(text: str, events: Sequence[Event], look: Look) -> str:
     return "\n".join([text, *(note if look.width is None else shorten(note, look.width) for note in told)])
 
 
-def _rows(events: Sequence[Event], extra: Sequence[Callable[[Event], str]], look: Look) -> list[list[str]]:
+def _rows(
+    events: Sequence[Event], extra: Sequence[Callable[[Event], str]], look: Look
+) -> tuple[Sequence[Any], Callable[[Any], list[str]]]:
+    """Return what each row is about, worst first, and what tells its cells; calls of one op in one place are a row."""
     if not isinstance(events[0], Op):
-        return [[*_row(event, look), *(told(event) for told in extra)] for event in events]
+        return slowest_first(events), lambda event: [*_row(event, look), *(told(event) for told in extra)]
     grouped = Counter((event.name, _launched_by(event), *(told(event) for told in extra)) for event in events)
-    return [[str(number), Short(ascii_only(name)), *rest] for (name, *rest), number in grouped.items()]
+    return list(grouped), lambda key: [str(grouped[key]), Short(ascii_only(key[0])), *key[1:]]
 
 
 def _extra_columns(events: Sequence[Event]) -> list[tuple[str, Callable[[Event], str]]]:
@@ -104,33 +104,36 @@ def _regions(event: Event) -> str:
     return _chain(event.regions) if event.regions_known else "unknown"
 
 
-def _decoded_table(kernels: Sequence[Event], look: Look) -> str:
+def _decoded_table(kernels: Sequence[Kernel], look: Look) -> str:
     """Return kernels as a table with what their names say, slowest first."""
-    rows = []
-    for kernel in slowest_first(kernels):
-        if isinstance(kernel, Kernel):
-            name = kernel.decoded
-            told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
-            rows.append([_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)])
-    return table(("kernel", "role", "dtypes", "tensor cores", "time", "launched by"), rows, look)
+
+    def tell(kernel: Kernel) -> list[str]:
+        name = kernel.decoded
+        told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
+        return [_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)]
+
+    headers = ("kernel", "role", "dtypes", "tensor cores", "time", "launched by")
+    return table(headers, slowest_first(kernels), tell, look)
 
 
 def _order_table(kernels: Sequence[Event], first: int, look: Look) -> str:
     """Return kernels in the order of their launches, numbered from *first* on."""
-    rows = [[str(place), _event(one, look), _launched_by(one)] for place, one in enumerate(kernels, first + 1)]
-    return table(("#", "kernel", "launched by"), rows, look)
+
+    def tell(numbered: tuple[int, Event]) -> list[str]:
+        place, kernel = numbered
+        return [str(place), _event(kernel, look), _launched_by(kernel)]
+
+    return table(("#", "kernel", "launched by"), list(enumerate(kernels, first + 1)), tell, look)
 
 
-def _occupancy_table(kernels: Sequence[Event], look: Look) -> str:
+def _occupancy_table(kernels: Sequence[Kernel], look: Look) -> str:
     """Return kernels as a table with their theoretical occupancy, the lowest first, and what limits it."""
 
-    def fraction(event: Event) -> float:
-        occupancy = event.occupancy if isinstance(event, Kernel) else None
-        return 2 if occupancy is None else occupancy.fraction
+    def fraction(kernel: Kernel) -> float:
+        return 2 if kernel.occupancy is None else kernel.occupancy.fraction
 
-    rows = [_occupancy_row(kernel, look) for kernel in sorted(kernels, key=fraction) if isinstance(kernel, Kernel)]
     headers = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
-    return table(headers, rows, look)
+    return table(headers, sorted(kernels, key=fraction), lambda kernel: _occupancy_row(kernel, look), look)
 
 
 def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
@@ -149,11 +152,11 @@ def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
 
 def _allocated_table(allocated: Sequence[Allocated], look: Look) -> str:
     """Return who was given GPU memory, as a table."""
-    rows = [
-        [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _chain(one.chain or ("(no op)",))]
-        for one in allocated
-    ]
-    return table(("bytes", "blocks", "GPU", "allocated by"), rows, look)
+
+    def tell(one: Allocated) -> list[str]:
+        return [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _chain(one.chain or ("(no op)",))]
+
+    return table(("bytes", "blocks", "GPU", "allocated by"), allocated, tell, look)
 
 
 def guess_table(rows: Sequence[GuessRow], look: Look) -> str:
@@ -167,7 +170,7 @@ def guess_table(rows: Sequence[GuessRow], look: Look) -> str:
     return plain_table(("role", "guess", "seen", "", "which"), cells, look.width)
 
 
-_VIEWS = {"names": _decoded_table, "occupancy": _occupancy_table}
+_VIEWS: dict[str, Callable[[Any, Look], str]] = {"names": _decoded_table, "occupancy": _occupancy_table}
 """How evidence is shown where plain events do not say enough; see `Verdict`."""
 
 _HEADERS: dict[type, tuple[str, ...]] = {
@@ -235,18 +238,17 @@ def _chain(links: Sequence[str], endings: Sequence[str] = ()) -> Chain:
 def change_text(changes: Changes, look: Look) -> str:
     """Return what came and went from the first step to others, aligned as in a diff."""
     others = ", ".join(changes.steps[:3]) + (f" and {len(changes.steps) - 3} more" if len(changes.steps) > 3 else "")
-    rows = []
-    kind: type[Event] = Kernel
-    for line in changes.lines:
+
+    def tell(line: ChangeLine) -> list[str]:
         if line.event is None:
-            rows.append([line.sign, "...", ""])
-            continue
-        kind = type(line.event)
+            return [line.sign, "...", ""]
         # Of a neighbour the name alone is known to be alike in both steps.
-        rows.append([line.sign, _event(line.event, look), _launched_by(line.event) if line.sign else ""])
+        return [line.sign, _event(line.event, look), _launched_by(line.event) if line.sign else ""]
+
+    kind = next(type(line.event) for line in changes.lines if line.event is not None)
     heading = ascii_only(f"{plural(changes.noun)} of {others} (+) against {changes.first} (-):")
     heading = heading if look.width is None else shorten(heading, look.width)
-    return f"{heading}\n{table(('', 'name', _HEADERS[kind][-1]), rows, look)}"
+    return f"{heading}\n{table(('', 'name', _HEADERS[kind][-1]), changes.lines, tell, look)}"
 
 
 def number(events: Any) -> str:

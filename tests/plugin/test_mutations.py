@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from mutations import ATTENTION, MUTANTS, MUTATIONS, RECORDINGS, add_recordings, outcomes, prepare, slug, unexpected
+from mutations import (
+    ATTENTION,
+    MUTANTS,
+    MUTATIONS,
+    RECORDINGS,
+    add_recordings,
+    findings,
+    outcomes,
+    prepare,
+    slug,
+    unexpected,
+)
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 REPLAY = "--kernelprof-replay=always"
@@ -36,16 +47,10 @@ def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
 
 
 def test_every_finding_was_seen_to_fail():
-    import sys
+    module = findings()
+    red = {module.id_of(test.rpartition("::")[2]) for one in MUTATIONS.values() for test in one.red | one.values}
 
-    sys.path.insert(0, str(ATTENTION))
-    try:
-        from findings import CLAIMS, id_of
-    finally:
-        sys.path.remove(str(ATTENTION))
-    red = {id_of(test.rpartition("::")[2]) for one in MUTATIONS.values() for test in one.red | one.values}
-
-    assert set(CLAIMS) <= red
+    assert set(module.CLAIMS) <= red
 
 
 def test_no_mutant_is_recorded_that_nobody_tests():

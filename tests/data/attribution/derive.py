@@ -60,19 +60,17 @@ def derive(path: Path) -> list[tuple[str, ...]]:
         if any(one["name"].startswith(NODE) for one in chain):
             # An autograd thread: the regions open around backward(), on the only thread that has some.
             around = nest(regions, call["ts"])
-        found.append((step, kind or "sync", row["name"][:80], str(call["tid"]), around, chain, call["ts"], ops))
-    found.sort(key=lambda line: (line[0], line[6]))
+        found.append((step, call["ts"], kind or "sync", row["name"][:80], str(call["tid"]), around, chain))
+    found.sort(key=lambda line: line[:2])
     return [
-        (
-            step,
-            kind,
-            name,
-            thread,
-            *(" > ".join(one["name"] for one in rows) for rows in (around, chain)),
-            forward(chain, ops),
-        )
-        for step, kind, name, thread, around, chain, _, ops in found
+        (step, kind, name, thread, names_of(around), names_of(chain), forward(chain, ops))
+        for step, _, kind, name, thread, around, chain in found
     ]
+
+
+def names_of(rows: list[dict]) -> str:
+    """Return the names of nested rows as a table has them."""
+    return " > ".join(row["name"] for row in rows)
 
 
 def forward(chain: list[dict], ops: list[dict]) -> str:
@@ -85,7 +83,7 @@ def forward(chain: list[dict], ops: list[dict]) -> str:
     maker = max(same, key=lambda one: one["ts"], default=None)
     if maker is None:
         return ""
-    return " > ".join(one["name"] for one in nest([one for one in ops if one["tid"] == maker["tid"]], maker["ts"]))
+    return names_of(nest([one for one in ops if one["tid"] == maker["tid"]], maker["ts"]))
 
 
 def main(paths: list[str]) -> None:
