@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TooNoisy, TraceError
     from .events import Call, Kernel, Memcpy, Memset, Op
     from .eventset import EventSet
+    from .hints import Hint
     from .load import load_trace
     from .model import Step, Trace
     from .names import KernelName, decode_kernel
@@ -28,6 +29,7 @@ __all__ = [
     "CaptureError",
     "Count",
     "EventSet",
+    "Hint",
     "Kernel",
     "KernelName",
     "KernelprofError",
@@ -56,6 +58,7 @@ _HOMES = {
     ),
     **dict.fromkeys(("Call", "Kernel", "Memcpy", "Memset", "Op"), "events"),
     "EventSet": "eventset",
+    "Hint": "hints",
     **dict.fromkeys(("Step", "Trace"), "model"),
     **dict.fromkeys(("KernelName", "decode_kernel"), "names"),
     **dict.fromkeys(("Occupancy", "theoretical_occupancy"), "occupancy"),

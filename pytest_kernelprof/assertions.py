@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import checks, memory_checks, name_checks, occupancy_checks, time_checks
+from .attribution import is_compiled
 from .comparing import Compared, Repeatable, Rounds, clock_of, compare
 from .errors import MisuseError
 from .eventset import EventSet, Selection
@@ -539,5 +540,5 @@ class Assertions:
         """Return who was given GPU memory, from the recording or by one more call, and from which."""
         if self._trace.allocated:
             return self._trace.allocated, "the ops are those of the last call of the warm-up"
-        found = self._repeatable.allocated() if self._repeatable else ()
+        found = self._repeatable.allocated(compiled=is_compiled(self.steps)) if self._repeatable else ()
         return found, "function was called once more"

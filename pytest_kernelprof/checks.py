@@ -119,6 +119,7 @@ class Verdict:
         allocated: GPU memory behind it.
         remark: One more line, at the end.
         first: Place of the first event of the evidence in its step, where order matters.
+        topic: What was asked for, where a hint depends on it.
     """
 
     outcome: Outcome
@@ -131,6 +132,13 @@ class Verdict:
     allocated: Sequence[Allocated] = ()
     remark: str = ""
     first: int = 0
+    topic: str = ""
+
+    @property
+    def events(self) -> list[Event]:
+        """The events that it is about: its evidence, and what came and went."""
+        changed = (line.event for one in self.changes for line in one.lines if line.sign)
+        return [*self.evidence, *(event for event in changed if event is not None)]
 
 
 PASSED = Verdict(Outcome.PASS)

@@ -29,7 +29,7 @@ class Repeatable(Protocol):
     def alternate(self, other: Repeatable, rounds: Rounds) -> Alternation:
         """Call this and another one in turn, so many times each."""
 
-    def allocated(self) -> Sequence[Allocated]:
+    def allocated(self, *, compiled: bool) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
 
 

@@ -109,18 +109,19 @@ def describe_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwar
     """
     bound = (*function.args, *function.keywords.values()) if isinstance(function, partial) else ()
     return [
-        *(_describe(value) for value in bound),
-        *(_describe(value) for value in args),
-        *(f"{name}={_describe(value)}" for name, value in kwargs.items()),
+        *(describe(value) for value in bound),
+        *(describe(value) for value in args),
+        *(f"{name}={describe(value)}" for name, value in kwargs.items()),
     ]
 
 
-def _describe(value: Any) -> str:
+def describe(value: Any) -> str:
+    """Return a value in words that are the same on every device; see `describe_arguments`."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
         return f"{str(dtype).rpartition('.')[2]}{list(shape)}"
     if isinstance(value, (bool, int, float, str)) or value is None:
         return repr(value)[:80]
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_describe(item) for item in value[:8])}{', ...' if len(value) > 8 else ''}]"
+        return f"[{', '.join(describe(item) for item in value[:8])}{', ...' if len(value) > 8 else ''}]"
     return type(value).__qualname__

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from pluggy import HookspecMarker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .events import Event
+    from .hints import Hint
     from .names import KernelName
+    from .profile import Profile
 
 hookspec = HookspecMarker("pytest")
 
@@ -22,4 +27,17 @@ def pytest_kernelprof_decode_kernel(name: str) -> KernelName | None:
     Returns:
         What the name says, or ``None`` for a name that this hook does not know. Fields that are
         left out are unknown; anything else than a `KernelName` is refused when the name is decoded.
+    """
+
+
+@hookspec
+def pytest_kernelprof_hints(event: Event, profile: Profile) -> Hint | Sequence[Hint] | None:
+    """Say what is known to cause an event that a failure is about; added to the built-in hints.
+
+    Args:
+        event: A kernel, a copy, a Memset, a call or an op.
+        profile: The profile that it is from.
+
+    Returns:
+        A `Hint`, several, or ``None``. A hook that raises is named in the message and changes no verdict.
     """

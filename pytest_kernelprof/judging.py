@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import NoReturn
 
+from .attribution import Explanation
 from .checks import Outcome, Verdict
 from .errors import MisuseError, NotMeasured, TooNoisy
+from .hints import Hint
 from .report import text
 from .report.layout import Look
 
@@ -18,6 +20,8 @@ _ERRORS: dict[Outcome, type[Exception]] = {
     Outcome.TOO_NOISY: TooNoisy,
 }
 """What each outcome but a pass raises, the one that says most first."""
+
+CALLED_AGAIN = "function was called once more"
 
 _collector: ContextVar[list[Verdict] | None] = ContextVar("kernelprof_checks", default=None)
 
@@ -55,21 +59,33 @@ class Checks:
 
 
 class Judge:
-    """Raises what verdicts come to, with messages that name trace and recording."""
+    """Raises what verdicts come to, with messages that name lines of Python, cures, trace and recording."""
 
-    __slots__ = ("_keep_trace", "_look", "_origin")
+    __slots__ = ("_explain", "_hints", "_keep_trace", "_look", "_origin")
 
-    def __init__(self, *, look: Look, keep_trace: Callable[[], str | None] | None, origin: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        look: Look,
+        keep_trace: Callable[[], str | None] | None,
+        origin: str | None,
+        explain: Callable[[], Explanation] | None = None,
+        hints: Callable[[Verdict, Explanation], Sequence[Hint]] | None = None,
+    ) -> None:
         """Make a judge.
 
         Args:
             look: How much messages show.
             keep_trace: Keeps the trace file and returns its path.
             origin: Where a replayed recording comes from.
+            explain: Returns where events come from; only failures ask. ``None`` where that question does not arise.
+            hints: Returns the hints for a failure.
         """
         self._look = look
         self._keep_trace = keep_trace or (lambda: None)
         self._origin = origin
+        self._explain = explain
+        self._hints = hints
 
     def judge(self, verdict: Verdict) -> None:
         """Raise unless *verdict* is a pass: whatever else it may be, it must not be green."""
@@ -78,7 +94,7 @@ class Judge:
         if collected is not None:
             collected.append(verdict)
         elif verdict.outcome is not Outcome.PASS:
-            self._raise(verdict)
+            self._raise([verdict])
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""
@@ -87,25 +103,41 @@ class Judge:
     def _raise_all(self, verdicts: list[Verdict]) -> None:
         __tracebackhide__ = True
         bad = [verdict for verdict in verdicts if verdict.outcome is not Outcome.PASS]
-        if len(bad) == 1:
-            self._raise(bad[0])
         if bad:
-            outcomes = [verdict.outcome for verdict in bad]
-            headline = f"{len(bad)} of {len(verdicts)} checks did not pass"
-            parts = [text.verdict_text(verdict, self._look) for verdict in bad]
-            told = "\n\n".join(f"{number}. {part}" for number, part in enumerate(parts, 1))
-            outcome = next((one for one in _ERRORS if one in outcomes), Outcome.FAIL)
-            self._raise(Verdict(outcome, f"{headline}\n\n{told}"))
+            self._raise(bad, of=len(verdicts))
 
-    def _raise(self, verdict: Verdict) -> NoReturn:
+    def _raise(self, verdicts: list[Verdict], of: int = 1) -> NoReturn:
         __tracebackhide__ = True
+        outcomes = [verdict.outcome for verdict in verdicts]
         # What is none of the outcomes must not be green either.
-        raise _ERRORS.get(verdict.outcome, AssertionError)(self.message(verdict))
+        outcome = next((one for one in _ERRORS if one in outcomes), Outcome.FAIL)
+        raise _ERRORS[outcome](self._text(verdicts, of))
 
     def message(self, verdict: Verdict) -> str:
         """Return the text of a failure."""
-        told = text.verdict_text(verdict, self._look)
+        return self._text([verdict], 1)
+
+    def _text(self, verdicts: list[Verdict], of: int) -> str:
+        parts = [self._told(verdict) for verdict in verdicts]
+        told = [body for body, _ in parts]
+        if len(told) > 1:
+            headline = f"{len(told)} of {of} checks did not pass"
+            told = [headline, *(f"{number}. {part}" for number, part in enumerate(told, 1))]
         kept = self._keep_trace()
-        where = f"trace: {kept}   open in https://ui.perfetto.dev" if kept else None
-        last = "\n".join(line for line in (where, self._origin) if line)
-        return f"{told}\n\n{last}" if last else told
+        ending = list(dict.fromkeys(ending for _, ending in parts if ending))
+        ending += [f"trace: {kept}   open in https://ui.perfetto.dev"] if kept else []
+        ending += [self._origin] if self._origin else []
+        return "\n\n".join([*told, *(["\n".join(ending)] if ending else [])])
+
+    def _told(self, verdict: Verdict) -> tuple[str, str]:
+        """Return what is to be said of a verdict, and how its lines of Python were found, or why they were not."""
+        if verdict.outcome is not Outcome.FAIL:
+            return text.verdict_text(verdict, self._look), ""
+        explanation, ending = Explanation(), ""
+        if self._explain is not None and verdict.events:
+            explanation = self._explain().of(verdict.events)
+            ending = f"no line of Python: {explanation.why_not}" if explanation.why_not else ""
+            ending = CALLED_AGAIN if explanation.called and not ending else ending
+        told = text.verdict_text(verdict, self._look._replace(places=explanation.places))
+        hints = self._hints(verdict, explanation) if self._hints else ()
+        return "\n\n".join([told, *([text.hints_text(hints, self._look)] if hints else [])]), ending

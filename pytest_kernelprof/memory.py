@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .sites import Site
 
 
 class DeviceMemory(NamedTuple):
@@ -30,12 +33,14 @@ class Allocated(NamedTuple):
         size_bytes: Sum of the blocks, in bytes, as the allocator rounded them.
         blocks: How many.
         chain: Names of the ops, outermost first; empty outside ops.
+        site: The line of Python that called them, where that is known.
     """
 
     device: int
     size_bytes: int
     blocks: int
     chain: tuple[str, ...]
+    site: Site | None = None
 
 
 class Memory(NamedTuple):

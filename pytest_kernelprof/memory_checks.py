@@ -40,6 +40,7 @@ def memory(steps: Sequence[Step], field: str, allowed: Limit, device: Any, look:
     if device is not None and (isinstance(device, bool) or not isinstance(device, int) or device < 0):
         raise MisuseError(f"device={device!r} is no index of a GPU; accepted: a whole number of at least 0")
     verdict = first_that_decides([_of_step(step, field, allowed, device) for step in steps])
+    verdict = replace(verdict, topic=field)
     return _explained(verdict, steps, look) if verdict.outcome is Outcome.FAIL else verdict
 
 

@@ -7,6 +7,7 @@ known already decides it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,7 @@ from .checks import (
 from .errors import MisuseError, instead
 from .events import Kernel
 from .eventset import teach_hint
+from .hints import SDPA_BACKEND
 from .limits import NONE, Limit, limit
 from .matrix import matrix_time, percent
 from .names import COPY_ROLES, DTYPES, ROLES
@@ -188,7 +190,7 @@ def sdpa_backend(kernels: Reading, ops: Reading, backend: Any) -> Verdict:
         raise MisuseError(f"assert_sdpa_backend({backend!r}) is no backend; {instead(backend, SDPA_BACKENDS)}")
     expected = f"expected {backend}{kernels.suffix()}"
     verdicts = [_backend_of_step(kernels, ops, place, backend, expected) for place in range(len(kernels.steps))]
-    return decided(verdicts, kernels)
+    return replace(decided(verdicts, kernels), topic=SDPA_BACKEND)
 
 
 def _backend_of_step(kernels: Reading, ops: Reading, place: int, backend: str, expected: str) -> Verdict:
@@ -280,7 +282,8 @@ def _guess_of_step(
         missed = ", ".join(f"{row.role} {len(row.seen)} ({row.guessed()})" for row in wrong)
         missed = missed or f"{counted(len(kernels), 'kernel')}, one of unknown role too many"
         marked = tuple(row._replace(wrong=row in wrong) for row in rows)
-        return Verdict(Outcome.FAIL, f"the guess is wrong: {missed}", rows=marked)
+        evidence = [event for row in wrong for event in row.seen]
+        return Verdict(Outcome.FAIL, f"the guess is wrong: {missed}", evidence, rows=marked)
     for reading in read.values():
         if reading.chosen[place].why_not_measured:
             return not_measured(reading, "expected the guess")

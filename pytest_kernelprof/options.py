@@ -14,6 +14,7 @@ from .units import MAX_TRACE_BYTES, parse_bytes
 
 DEVICE_KINDS = ("cpu", "cuda", "rocm", "xpu", "gpu")
 ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
+EXPLAIN = ("on-failure", "always", "never")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -159,6 +160,13 @@ def parse_devices(value: Any) -> str:
     return str(value)
 
 
+def parse_explain(value: Any) -> str:
+    """Return when functions are called once more to find lines of Python."""
+    if value not in EXPLAIN:
+        raise ValueError(", ".join(EXPLAIN[:-1]) + f" or {EXPLAIN[-1]}")
+    return str(value)
+
+
 def parse_age(value: Any) -> timedelta:
     """Return an age: a number of days, or text such as ``90d``, ``12h`` or ``8w``."""
     match = re.fullmatch(r"\s*(\d+)\s*([hdw]?)\s*", str(value))
@@ -221,6 +229,7 @@ class RunOptions:
         replay: ``never``, ``missing-device`` or ``always``.
         replay_max_age: Oldest recording that is replayed; ``None``: any.
         max_trace_size: Most that a trace may hold, in bytes, decompressed.
+        explain: When functions are called once more to find lines of Python: ``on-failure``, ``always`` or ``never``.
         devices: ``shared``: every xdist worker sees all GPUs; ``spread``: each sees one.
         settings: Defaults of every profile.
     """
@@ -234,6 +243,7 @@ class RunOptions:
     replay: str = "never"
     replay_max_age: timedelta | None = None
     max_trace_size: int = MAX_TRACE_BYTES
+    explain: str = "on-failure"
     devices: str = "shared"
     settings: Settings = Settings()
 
@@ -303,6 +313,13 @@ OPTIONS = (
         kind="string",
         metavar="WHAT",
         help="What becomes of a test whose trace does not tell: fail (default) or skip.",
+    ),
+    OptionSpec(
+        name="explain",
+        parse=parse_explain,
+        kind="string",
+        metavar="WHEN",
+        help="Call functions once more to name lines of Python and inputs: on-failure (default), always or never.",
     ),
     OptionSpec(
         name="record",

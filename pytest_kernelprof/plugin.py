@@ -22,9 +22,12 @@ from .units import counted
 
 if TYPE_CHECKING:
     from .capture import Health
+    from .events import Event
+    from .hints import Hint
     from .load.recording import Recording
     from .model import Trace
     from .names import KernelName
+    from .profile import Profile
     from .profiled import Profiled, Register
     from .recordings import Place
 
@@ -576,6 +579,28 @@ def _decoder(hook: Any, places: str) -> Callable[[str], KernelName | None]:
     return decode
 
 
+def _more_hints(hook: Any) -> Callable[[Event, Profile], list[Hint]] | None:
+    """Return a function that asks the hooks about an event; ``None`` where there is no hook.
+
+    A hook that fails must not change the verdict that it was to explain: the message says so instead.
+    """
+    places = ", ".join(str(one.plugin_name) for one in hook.get_hookimpls())
+    if not places:
+        return None
+    source = f"the hook pytest_kernelprof_hints ({places})"
+
+    def ask(event: Event, profile: Profile) -> list[Hint]:
+        from .hints import Hint, checked
+
+        try:
+            return [hint for answer in hook(event=event, profile=profile) for hint in checked(answer, source)]
+        except Exception as error:  # noqa: BLE001 - see above
+            told = str(error) if isinstance(error, MisuseError) else f"{source} raised {type(error).__name__}: {error}"
+            return [Hint(told, "no hint of its own is shown")]
+
+    return ask
+
+
 def _is_profiled(item: pytest.Item) -> bool:
     names = getattr(item, "fixturenames", ())
     return item.get_closest_marker("kernelprof") is not None or any(name in names for name in FIXTURES)
@@ -616,6 +641,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "look": Look.of(None, _verbosity(request.config), indent=_PYTEST_INDENT),
         "register": run.registrar(place),
         "must_name": _must_name(run, request.scope),
+        "more_hints": _more_hints(node.ihook.pytest_kernelprof_hints),
     }
     source: Source
     folder: Path | None = None
@@ -640,6 +666,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
             max_bytes=run.options.max_trace_size,
             shared=run.shared,
             records=run.options.record,
+            explain=run.options.explain,
             **common,
         )
     yield Profiled(settings, source)

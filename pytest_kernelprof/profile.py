@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
 from . import checks
 from .assertions import Assertions
+from .attribution import Explanation
 from .comparing import Repeatable
 from .count import Count
 from .errors import NotMeasured
-from .events import Call, Kernel, Memcpy, Memset, Op
+from .events import Call, Event, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
+from .hints import Hint, Scene, hints_for
 from .judging import Checks, Judge
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
@@ -34,7 +36,8 @@ class Profile(Assertions):
     """
 
     __slots__ = (
-        *("_alike_by", "_judge", "_origin", "_regions", "_repeatable", "_result", "_shown", "_trace"),
+        *("_alike_by", "_judge", "_more_hints", "_origin", "_regions", "_repeatable", "_result", "_shown"),
+        *("_tf32_off", "_trace"),
         "steps_may_differ",
     )
 
@@ -50,6 +53,9 @@ class Profile(Assertions):
         origin: str | None = None,
         repeatable: Repeatable | None = None,
         alike_by: str = "",
+        explain: Callable[[], Explanation] | None = None,
+        tf32_off: bool | None = None,
+        more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
     ) -> None:
         """Make a profile of a trace.
 
@@ -63,6 +69,9 @@ class Profile(Assertions):
             origin: Where a replayed recording comes from, for messages.
             repeatable: Can be called again, to be compared with another.
             alike_by: Who says that steps must be alike, for messages.
+            explain: Returns where events come from, for messages.
+            tf32_off: Whether float32 matmuls were kept from tensor cores; ``None`` if nobody knows.
+            more_hints: Returns the hints that others have for an event.
         """
         self._trace = trace
         self._repeatable = repeatable
@@ -70,7 +79,9 @@ class Profile(Assertions):
         self._origin = origin
         self._alike_by = alike_by
         self._shown = look or Look.of(None, int(verbose))
-        self._judge = Judge(look=self._shown, keep_trace=keep_trace, origin=origin)
+        self._tf32_off = tf32_off
+        self._more_hints = more_hints
+        self._judge = Judge(look=self._shown, keep_trace=keep_trace, origin=origin, explain=explain, hints=self._hints)
         self._result = result
         self.steps_may_differ = steps_may_differ
 
@@ -346,6 +357,14 @@ class Profile(Assertions):
             "tensor_cores": None if matrix is None else matrix.words(),
             "measured": on_cpu or counts["kernels"] is not None,
         }
+
+    def _hints(self, verdict: checks.Verdict, explanation: Explanation) -> list[Hint]:
+        """Return the hints for a failure, those of others last."""
+        scene = Scene(self.steps, self.environment, explanation.places, self._tf32_off, verdict.topic)
+        found = hints_for(verdict.events, scene)
+        if self._more_hints is not None:
+            found += [hint for event in verdict.events for hint in self._more_hints(event, self)]
+        return list(dict.fromkeys(found))
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""

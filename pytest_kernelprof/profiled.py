@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
+from .attribution import Explanation, Seen, explained, is_compiled, needs_stacks
 from .capture import (
     BlockCapture,
     Health,
@@ -18,13 +19,17 @@ from .capture import (
     profile_alternately,
     profile_calls,
     see_allocations,
+    see_lines,
 )
 from .comparing import Alternation, Repeatable, Rounds
-from .errors import CaptureError, MisuseError, NotMeasured
+from .errors import CaptureError, MisuseError, NotMeasured, TraceError
+from .events import Event
 from .functions import Subject, function_name, subject_of
+from .hints import Hint
 from .judging import Judge
 from .load import load_trace
-from .load.own import STEP_PREFIX, side_of
+from .load.own import SITE_PREFIX, STEP_PREFIX, side_of
+from .load.python_calls import python_calls
 from .load.recording import Recording
 from .memory import Allocated
 from .model import Trace
@@ -32,6 +37,7 @@ from .options import Settings
 from .profile import Profile
 from .recordings import Place, Wanted, read
 from .report.layout import Look
+from .sites import Site, is_users
 from .units import MAX_TRACE_BYTES
 
 
@@ -51,7 +57,15 @@ class Source(ABC):
         test: Id of the test, or of the module, that owns them.
     """
 
-    def __init__(self, *, test: str, look: Look, register: Register, must_name: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        test: str,
+        look: Look,
+        register: Register,
+        must_name: str | None = None,
+        more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
+    ) -> None:
         """Make a source.
 
         Args:
@@ -59,8 +73,10 @@ class Source(ABC):
             look: How much messages show.
             register: Is told of each profile.
             must_name: Why a profile needs a ``name=``, if it does.
+            more_hints: Returns the hints that others have for an event.
         """
         self._must_name = must_name
+        self._more_hints = more_hints
         self.test = test
         self._look = look
         self._register = register
@@ -126,7 +142,7 @@ class Source(ABC):
         """Return the trace of alternating calls, what names its kept file, and where it comes from."""
 
     @abstractmethod
-    def allocated(self, label: str) -> Sequence[Allocated]:
+    def allocated(self, label: str, *, compiled: bool) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
 
     @abstractmethod
@@ -170,9 +186,9 @@ class Repeat:
         __tracebackhide__ = True
         return self.source.alternate(self, cast("Repeat", other), rounds)
 
-    def allocated(self) -> Sequence[Allocated]:
+    def allocated(self, *, compiled: bool) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
-        return self.source.allocated(self.label)
+        return self.source.allocated(self.label, compiled=compiled)
 
 
 class OpenBlock(Protocol):
@@ -210,6 +226,7 @@ class Live(Source):
         max_bytes: int = MAX_TRACE_BYTES,
         shared: str | None = None,
         records: bool = False,
+        explain: str = "on-failure",
         **common: Any,
     ) -> None:
         """Make a source.
@@ -220,6 +237,8 @@ class Live(Source):
             max_bytes: Most that a trace may hold.
             shared: Who is known to use the GPU too.
             records: The traces are kept as recordings, which also tell who allocates memory.
+            explain: When functions are called once more to find lines of Python: ``on-failure``,
+                ``always`` or ``never``.
             **common: As for `Source`.
         """
         super().__init__(**common)
@@ -228,6 +247,8 @@ class Live(Source):
         self.max_bytes = max_bytes
         self.shared = shared
         self.records = records
+        self.explain = explain
+        self._explanations: dict[str, Explanation] = {}
         self._results: dict[str, Any] = {}
         self.targets: dict[str, Target] = {}
         self._allocated: dict[str, tuple[Allocated, ...]] = {}
@@ -256,7 +277,50 @@ class Live(Source):
         )
         self.targets[label] = target
         repeat = Repeat(self, label, settings, target.name)
-        return self._finish(label, file, settings, result=lambda: self._result(label), repeatable=repeat)
+        trace = load_trace(file, max_bytes=self.max_bytes)
+
+        def explain() -> Explanation:
+            return self._explanation(label, trace)
+
+        if self.explain == "always":
+            explain()
+        return self._made(
+            label,
+            file,
+            trace,
+            settings,
+            explain,
+            result=lambda: self._result(label),
+            repeatable=repeat,
+            tf32_off=target.tf32_off,
+        )
+
+    def _explanation(self, label: str, trace: Trace) -> Explanation:
+        """Return where the events of a profile come from, by one more call; it never raises."""
+        if label not in self._explanations:
+            self._explanations[label] = self._explain(label, trace)
+        return self._explanations[label]
+
+    def _explain(self, label: str, trace: Trace) -> Explanation:
+        if self.explain == "never":
+            return Explanation(why_not="never")
+        target = self.targets.get(label)
+        if target is None:
+            return Explanation(why_not="ended")
+        if self.health.lost_in:
+            return Explanation(why_not="lost")
+        file = self.folder / "lines.json"
+        compiled = is_compiled(trace.steps)
+        stacks = compiled or needs_stacks(trace.steps)
+        sites = see_lines(target, file, health=self.health, test=self.test, stacks=stacks, compiled=compiled)
+        if isinstance(sites, str):
+            return Explanation(why_not=sites, called=True)
+        try:
+            return explained(trace.steps, _seen(file, sites, self.max_bytes, stacks=stacks))
+        except (TraceError, NotMeasured):
+            return Explanation(why_not="unreadable", called=True)
+        finally:
+            file.unlink(missing_ok=True)
 
     def _alternating(
         self, label: str, one: Repeat, other: Repeat, rounds: Rounds
@@ -270,10 +334,11 @@ class Live(Source):
         trace = load_trace(file, max_bytes=self.max_bytes)
         return trace, self._register(label, trace, file, None, comparison=True), None
 
-    def allocated(self, label: str) -> Sequence[Allocated]:
+    def allocated(self, label: str, *, compiled: bool) -> Sequence[Allocated]:
         """Return who is given GPU memory by one more call; empty where that cannot be done."""
-        if label not in self._allocated and label in self.targets:
-            self._allocated[label] = see_allocations(self.targets[label], self.folder / "memory.json")
+        if label not in self._allocated and label in self.targets and self.explain != "never":
+            file = self.folder / "memory.json"
+            self._allocated[label] = see_allocations(self.targets[label], file, compiled=compiled)
         return self._allocated.get(label, ())
 
     def open_block(self, settings: Settings) -> OpenBlock:
@@ -284,30 +349,35 @@ class Live(Source):
         file = self._next_file()
         capture = BlockCapture(settings=settings, health=self.health, path=file, test=self.test, shared=self.shared)
         capture.__enter__()
-        return _LiveBlock(capture, lambda: self._finish(label, file, settings))
+        return _LiveBlock(capture, lambda: self._finish_block(label, file, settings))
 
     def close(self) -> None:
         """Let go of the functions, of their arguments and of what they returned."""
         self._results.clear()
         self.targets.clear()
 
-    def _finish(
+    def _finish_block(self, label: str, file: Path, settings: Settings) -> Profile:
+        trace = load_trace(file, max_bytes=self.max_bytes)
+        return self._made(label, file, trace, settings, lambda: Explanation(why_not="block"))
+
+    def _made(
         self,
         label: str,
         file: Path,
+        trace: Trace,
         settings: Settings,
-        result: Callable[[], Any] | None = None,
-        repeatable: Repeat | None = None,
+        explain: Callable[[], Explanation],
+        **more: Any,
     ) -> Profile:
-        trace = load_trace(file, max_bytes=self.max_bytes)
         return Profile(
             trace,
             steps_may_differ=settings.steps_may_differ,
             look=self._look,
             alike_by=settings.asked.get("steps_may_differ", ""),
             keep_trace=self._register(label, trace, file, None),
-            result=result,
-            repeatable=repeatable,
+            explain=explain,
+            more_hints=self._more_hints,
+            **more,
         )
 
     def _next_file(self) -> Path:
@@ -323,6 +393,13 @@ class Live(Source):
         __tracebackhide__ = True
         if settings.device is not None and settings.device.is_gpu and self.health.lost_in:
             raise NotMeasured(f"not measured: {self.health.why()}")
+
+
+def _seen(file: Path, sites: Sequence[Site], max_bytes: int, *, stacks: bool) -> Seen:
+    """Return what one more call told, from its trace."""
+    regions = {f"{SITE_PREFIX}{number}": site for number, site in enumerate(sites)}
+    step = load_trace(file, max_bytes=max_bytes).steps[0]
+    return Seen(step, regions.get, python_calls(file, is_users) if stacks else {})
 
 
 def _target(repeat: Repeat) -> Target:
@@ -427,7 +504,7 @@ class Replay(Source):
     def close(self) -> None:
         """Nothing is held."""
 
-    def allocated(self, label: str) -> Sequence[Allocated]:  # noqa: ARG002 - nothing is called
+    def allocated(self, label: str, *, compiled: bool) -> Sequence[Allocated]:  # noqa: ARG002 - nothing is called
         """Return nothing: the recording has told what there is to tell."""
         return ()
 
@@ -456,6 +533,8 @@ class Replay(Source):
             result=_no_result,
             origin=self._origin(note),
             repeatable=repeat,
+            explain=lambda: Explanation(why_not="replayed"),
+            more_hints=self._more_hints,
         )
 
 

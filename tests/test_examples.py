@@ -43,7 +43,8 @@ def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied):
     red.stdout.fnmatch_lines(
         [
             "E       AssertionError: 1 op a step, expected none (named 'aten::copy_')",
-            "E       1        aten::copy_  aten::masked_fill > aten::clone",
+            "E       1        aten::copy_  aten::masked_fill > aten::clone  masking.py:15 in mask_scores",
+            "E       hint: masked_fill copies its input;*",
         ]
     )
 
@@ -76,20 +77,30 @@ def test_every_assertion_and_option_is_in_the_documentation():
         assert f"`{option.ini}`" in page
 
 
-def test_the_failure_in_the_readme_is_what_the_package_prints():
-    """The numbers are of one run on an H200; the words are today's, from a recorded trace."""
-    from pytest_kernelprof import Profile, load_trace
-    from pytest_kernelprof.recordings import artifact_name
+def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypatch):
+    """The numbers are of one run on an H200; the words are today's, from its recorded trace and the mutant's source."""
+    from mutations import MUTATIONS, prepare
 
-    mutant = ROOT / "tests/data/mutants/in_place_masked_fill_for_masked_fill"
-    (recording,) = mutant.glob("test_in_place.module-in_place-*")
-    profile = Profile(load_trace(recording))
+    from pytest_kernelprof import Profile, load_trace
+    from pytest_kernelprof.attribution import Explanation
+    from pytest_kernelprof.recordings import artifact_name
+    from pytest_kernelprof.sites import Place, Site
+
+    name = "in place: masked_fill for masked_fill_"
+    prepare(tmp_path, MUTATIONS[name])
+    monkeypatch.chdir(tmp_path)
+    (recording,) = (ROOT / "tests/data/mutants/in_place_masked_fill_for_masked_fill").glob("test_in_place.module-in_place-*")
+    trace = load_trace(recording)
+    inputs = ("bfloat16[8, 16, 1024, 1024]", "bool[1024, 1024]", "-inf")
+    place = Place(Site(str(tmp_path / "in_place.py"), 20, "attention", "masked_fill", inputs=inputs))
+    explanation = Explanation({trace.steps[0].memcpys.seen[0]: place}, called=True)
+    kept = artifact_name("test_attention.py::test_masking_in_place_makes_no_copy", "1")
+    profile = Profile(trace, keep_trace=lambda: f".kernelprof/{kept}", explain=lambda: explanation)
+
     with pytest.raises(AssertionError) as caught:
         profile.assert_no_memcpy()
 
-    kept = artifact_name("test_attention.py::test_masking_in_place_makes_no_copy", "1")
-    told = f"AssertionError: {caught.value}\n\ntrace: .kernelprof/{kept}   open in https://ui.perfetto.dev"
-    printed = [f"E       {line}".rstrip() for line in told.splitlines()]
+    printed = [f"E       {line}".rstrip() for line in f"AssertionError: {caught.value}".splitlines()]
     assert "\n".join(printed) in (ROOT / "README.md").read_text()
 
 

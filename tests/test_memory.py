@@ -86,7 +86,8 @@ class Again:
         self.found = allocated
         self.calls = 0
 
-    def allocated(self):
+    def allocated(self, *, compiled):
+        assert not compiled
         self.calls += 1
         return self.found
 

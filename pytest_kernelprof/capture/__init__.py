@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .calls import BlockCapture, Target, profile_alternately, profile_calls, see_allocations
+from .calls import BlockCapture, Target, profile_alternately, profile_calls, see_allocations, see_lines
 from .devices import Health, check_health, create_context, cuda_has_begun, device_of, import_torch, missing_device
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "profile_alternately",
     "profile_calls",
     "see_allocations",
+    "see_lines",
 ]

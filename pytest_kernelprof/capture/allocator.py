@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..load.allocations import allocated_in
 from ..memory import Allocated
+from ..sites import Site
 from .devices import quiet
 
 _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
@@ -56,7 +57,7 @@ def used_between(start: dict[str, int], end: dict[str, int]) -> dict[str, int]:
 
 
 @contextmanager
-def watching_allocations(torch: Any, path: Path) -> Iterator[list[Allocated]]:
+def watching_allocations(torch: Any, path: Path, sites: Sequence[Site] = ()) -> Iterator[list[Allocated]]:
     """Record who is given GPU memory during a call; the list is filled when it has ended.
 
     A profile of its own: torch reports allocations only to a profiler that does not watch all
@@ -65,6 +66,7 @@ def watching_allocations(torch: Any, path: Path) -> Iterator[list[Allocated]]:
     Args:
         torch: The package.
         path: A file to write and remove.
+        sites: What the regions of the call stand for, once it has ended.
     """
     found: list[Allocated] = []
     with quiet():
@@ -76,5 +78,5 @@ def watching_allocations(torch: Any, path: Path) -> Iterator[list[Allocated]]:
         with quiet():
             profiler.stop()
     profiler.export_chrome_trace(str(path))
-    found += allocated_in(path)
+    found += allocated_in(path, sites)
     path.unlink()

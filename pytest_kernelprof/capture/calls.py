@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import CaptureError
 from ..functions import function_name, refuse_unfinished, subject_of
 from ..load.own import side_of
 from ..memory import Allocated
 from ..options import Settings
+from ..sites import Site
 from .allocator import watching_allocations
 from .devices import Health, import_torch, noticing_loss
+from .lines import caller_of, naming_lines
 from .session import Session, refuse_other_profiler
 from .surroundings import Surroundings, casting_anew, casts_clash, surroundings_of, under
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Target:
         kwargs: Its keyword arguments.
         settings: How often it is called, with which ``setup=``.
         surroundings: Modes and switches under which it is called.
+        caller: The line that profiles it.
     """
 
     function: Callable[..., Any]
@@ -37,18 +42,24 @@ class Target:
     kwargs: dict[str, Any]
     settings: Settings
     surroundings: Surroundings
+    caller: Site | None = None
 
     @classmethod
     def here(
         cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings
     ) -> Target:
         """Return a target that is always called as it would be here and now."""
-        return cls(function, args, kwargs, settings, surroundings_of(import_torch()))
+        return cls(function, args, kwargs, settings, surroundings_of(import_torch()), caller_of())
 
     @property
     def name(self) -> str:
         """Name of the function."""
         return function_name(self.function)
+
+    @property
+    def tf32_off(self) -> bool:
+        """Whether float32 matmuls must not be rounded to TF32."""
+        return self.surroundings.get("float32 matmul") == "highest"
 
     def subject(self) -> dict[str, Any]:
         """Return what is profiled and how, in the words of a `Recording`.
@@ -212,27 +223,76 @@ def profile_alternately(
         session.export(path)
 
 
-def see_allocations(target: Target, path: Path) -> tuple[Allocated, ...]:
+def see_allocations(target: Target, path: Path, *, compiled: bool) -> tuple[Allocated, ...]:
     """Call a function once more and return who was given GPU memory; nothing where that fails.
 
     Args:
         target: The function.
         path: A file to write and remove.
+        compiled: Something in it is compiled: then lines are not named.
     """
     torch = import_torch()
-    allocated: list[Allocated] = []
+
+    def watch(calls: _Calls) -> tuple[Allocated, ...]:
+        lines = nullcontext(()) if compiled else naming_lines(torch, target.caller)
+        with lines as sites, watching_allocations(torch, path, sites) as allocated:
+            calls.run()
+        return tuple(allocated)
+
+    found = _once_more(torch, target, watch)
+    return () if isinstance(found, str) else found
+
+
+def see_lines(
+    target: Target, path: Path, *, health: Health, test: str, stacks: bool, compiled: bool
+) -> list[Site] | str:
+    """Call a function once more, and write a trace whose regions stand for lines of Python.
+
+    Args:
+        target: The function.
+        path: The trace file to write.
+        health: Whether the GPU still works; is told if it is lost.
+        test: Id of the test.
+        stacks: Record Python's stacks.
+        compiled: Something in it is compiled: then without regions, since a mode would have it run uncompiled.
+
+    Returns:
+        The sites; the number of a region is an index into them. One word where the call failed.
+    """
+    torch = import_torch()
+
+    def watch(calls: _Calls) -> list[Site]:
+        session = Session(torch, target.settings, health, steps=1, subject={"test": test}, stacks=stacks)
+        sites: list[Site] = []
+        with noticing_loss(health, test), session:
+            session.synchronize()
+            with nullcontext(sites) if compiled else naming_lines(torch, target.caller) as sites:
+                _measured(session, 0, calls)
+        session.export(path)
+        return sites
+
+    return _once_more(torch, target, watch)
+
+
+def _once_more(torch: Any, target: Target, watch: Callable[[_Calls], T]) -> T | str:
+    """Call a function as it was called when it was profiled; return what *watch* saw, or one word that says why not.
+
+    It explains a failure, and must never become one, nor a skip.
+    """
     try:
         refuse_other_profiler(torch)
+    except CaptureError:
+        return "profiler"
+    try:
         with casting_anew(torch), under(torch, target.surroundings):
             calls = _Calls(target, 1, again=True)
             calls.prepare()
-            with watching_allocations(torch, path) as allocated:
-                calls.run()
+            return watch(calls)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: BLE001 - it explains a failure, and must never become one, nor a skip
-        return ()
-    return tuple(allocated)
+    except BaseException as error:  # noqa: BLE001 - see above
+        cause = error.__cause__ if isinstance(error, CaptureError) and error.__cause__ else error
+        return f"raised {type(cause).__name__}"
 
 
 class BlockCapture:

@@ -46,6 +46,7 @@ class Session:
         steps: int,
         subject: dict[str, Any],
         shared: str | None = None,
+        stacks: bool = False,
     ) -> None:
         """Prepare a recording.
 
@@ -56,6 +57,7 @@ class Session:
             steps: How many there will be.
             subject: What is profiled, in the words of a `Recording`.
             shared: Who is known to use the GPU too.
+            stacks: Record Python's stacks too.
         """
         self.torch = torch
         self.shared = shared
@@ -84,7 +86,7 @@ class Session:
             self.watched = []
         self.cuda_indices = [one.index for one in self.watched if one.kind == "cuda"]
         self.no_allocator = why_no_figures(torch) if self.cuda_indices else None
-        self.profiler = torch.profiler.profile(activities=wanted, **_all_threads())
+        self.profiler = torch.profiler.profile(activities=wanted, with_stack=stacks, **_all_threads())
 
     def __enter__(self) -> Session:
         # Everything launched so far must be over: it would leak into the recording.

@@ -13,6 +13,9 @@ ANNOTATION_PREFIX = "pytest_kernelprof::"
 CANARY = ANNOTATION_PREFIX + "canary"
 SYNCHRONIZE = ANNOTATION_PREFIX + "synchronize"
 
+SITE_PREFIX = "pytest_kernelprof_site::"
+"""Begins the names of regions that stand for lines of Python; what is in them counts."""
+
 METADATA_KEY = "pytest_kernelprof"
 """Top-level key of the trace under which a `Recording` stands as JSON."""
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..names import shorten
+
+if TYPE_CHECKING:
+    from ..events import Event
+    from ..sites import Place
 
 T = TypeVar("T")
 
@@ -27,10 +31,12 @@ class Look(NamedTuple):
     Attributes:
         width: Columns that a table may take; ``None`` for as many as it needs.
         every_row: Show all rows of a table, not the worst alone.
+        places: Where events come from, as far as that is known.
     """
 
     width: int | None = None
     every_row: bool = False
+    places: Mapping[Event, Place | None] = {}
 
     @classmethod
     def of(cls, width: int | None, verbosity: int = 0, indent: int = 0) -> Look:
@@ -68,6 +74,31 @@ class Short(str):
     def within(self, width: int) -> str:
         """Return it in at most *width* characters: its middle is left out."""
         return shorten(self, width)
+
+
+class Choice(Short):
+    """A cell that can be told in several ways, the longest first."""
+
+    __slots__ = ("ways",)
+
+    ways: tuple[str, ...]
+
+    most = 44
+
+    def __new__(cls, ways: Sequence[str]) -> Choice:
+        """Make a cell."""
+        self = super().__new__(cls, ways[0])
+        self.ways = tuple(ways)
+        return self
+
+    @property
+    def least(self) -> int:  # type: ignore[override]
+        """Characters of the shortest way, if they are not too many."""
+        return min(len(self.ways[-1]), Chain.least)
+
+    def within(self, width: int) -> str:
+        """Return the longest way that has room, the shortest cut if none has."""
+        return next((way for way in self.ways if len(way) <= width), None) or shorten(self.ways[-1], width)
 
 
 class Chain(Short):

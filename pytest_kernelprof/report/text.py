@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NotMeasured
@@ -13,16 +15,21 @@ from ..explain import notes, origin, thread
 from ..matrix import MatrixTime, matrix_time_of
 from ..model import CLASSES, Step, Trace
 from ..names import ascii_only, brief, demangled, shorten
+from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
-from .layout import Chain, Look, Short, fits, plain_table, shown_of, table
+from .layout import Chain, Choice, Look, Short, fits, plain_table, shown_of, table
 
 if TYPE_CHECKING:
     from ..checks import ChangeLine, Changes, GuessRow, Verdict
+    from ..hints import Hint
     from ..memory import Allocated
 
 _DECODED_WIDTH = 44
 _TEST_WIDTH = 64
 _MOST_DIFFERENCES = 3
+_MOST_LINES = 3
+_MOST_CALLS = 2
+_MOST_HINTS = 3
 
 
 def verdict_text(verdict: Verdict, look: Look) -> str:
@@ -53,18 +60,37 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
     if len(verdict.changes) > len(shown):
         others = sum(len(changes.steps) for changes in verdict.changes[len(shown) :])
         parts.append(f"... and {counted(others, 'step')} that differ otherwise (-v shows all)")
+    lines = site_lines(_as_shown(verdict), look)
+    if lines:
+        parts.append("\n".join(lines))
     if verdict.remark:
         parts.append(verdict.remark)
     return "\n\n".join(parts)
 
 
+def hints_text(hints: Sequence[Hint], look: Look) -> str:
+    """Return hints, one after the other, the first ones only unless every row is shown."""
+    shown = hints if look.every_row else hints[:_MOST_HINTS]
+    told = [_wrapped(ascii_only(str(hint)), look) for hint in shown]
+    if len(hints) > len(shown):
+        told.append(f"... and {counted(len(hints) - len(shown), 'hint')} more (-v shows all)")
+    return "\n".join(told)
+
+
+def _wrapped(line: str, look: Look) -> str:
+    if look.width is None or len(line) <= look.width:
+        return line
+    return "\n".join(wrap(line, look.width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
+
+
 def event_table(events: Sequence[Event], look: Look) -> str:
     """Return events as a table, worst first, the rest counted."""
     first = events[0]
-    extra = _extra_columns(events)
+    lines, extra = _line_column(events, look), _extra_columns(events)
     while True:
-        headers = (*_HEADERS[type(first)], *(header for header, _ in extra))
-        rows, tell = _rows(events, [told for _, told in extra], look)
+        columns = [*lines, *extra]
+        headers = (*_HEADERS[type(first)], *(header for header, _ in columns))
+        rows, tell = _rows(events, [told for _, told in columns], look)
         if not extra or fits(headers, [tell(row) for row in shown_of(rows, look)], look):
             return _with_notes(table(headers, rows, tell, look), events, look)
         extra.pop()  # Where room is scarce, the ops matter most.
@@ -85,9 +111,78 @@ def _rows(
     return list(grouped), lambda key: [str(grouped[key]), Short(ascii_only(key[0])), *key[1:]]
 
 
-def _extra_columns(events: Sequence[Event]) -> list[tuple[str, Callable[[Event], str]]]:
+Column = tuple[str, Callable[[Event], str]]
+"""A header, and what tells an event's cell."""
+
+
+def _line_column(events: Sequence[Event], look: Look) -> list[Column]:
+    """Return the column with lines of Python, if any is known."""
+    if not any(event in look.places for event in events):
+        return []
+    return [("at", lambda event: _line(look.places.get(event)))]
+
+
+def _line(place: Place | None) -> str:
+    """Return a line of Python as a cell: with its function, or alone where there is no room."""
+    if place is None:
+        return Choice(("unknown",))
+    site = place.site
+    short = ascii_only(f"{Path(site.file).name}:{site.line}")
+    return Choice((ascii_only(f"{short} {'in' if site.exact else 'def'} {site.function}"), short))
+
+
+def _as_shown(verdict: Verdict) -> Sequence[Event]:
+    """Return the events of a verdict in the order in which its tables show them."""
+    return verdict.events if verdict.view in ("order", "occupancy") else slowest_first(verdict.events)
+
+
+def site_lines(events: Sequence[Event], look: Look) -> list[str]:
+    """Return what is known of the lines of Python of some events: the source, the module, the inputs.
+
+    Args:
+        events: The events, in the order in which they are shown.
+        look: How much is shown, and where events come from.
+    """
+    by_line: dict[Place, dict[str, None]] = {}
+    for event in events:
+        place = look.places.get(event)
+        if place is not None:
+            begun = place.backward and place.backward.line_only()
+            by_line.setdefault(Place(place.site.line_only(), begun), {})[_call(place.site)] = None
+    lines = list(by_line.items())
+    shown = lines if look.every_row else lines[:_MOST_LINES]
+    told = [line for place, calls in shown for line in _told_line(place, [call for call in calls if call], look)]
+    if len(lines) > len(shown):
+        told.append(f"... and {counted(len(lines) - len(shown), 'other line')} (-v shows all)")
+    return [ascii_only(line) if look.width is None else shorten(ascii_only(line), look.width) for line in told]
+
+
+def _call(site: Site) -> str:
+    """Return what a line called: in which module, with which inputs."""
+    module = [f"in {site.module}"] if site.module else []
+    return ", ".join([*module, *([f"given {', '.join(site.inputs)}"] if site.inputs else [])])
+
+
+def _told_line(place: Place, calls: Sequence[str], look: Look) -> Iterator[str]:
+    site = place.site
+    where = f"{shown_path(site.file)}:{site.line}"
+    if site.exact:
+        yield f"{where} in {site.function}" + (f": {site.source}" if site.source else "")
+    else:
+        yield f"{where} def {site.function} (of compiled code and bare launches the function is known, no line)"
+    shown = calls if look.every_row else calls[:_MOST_CALLS]
+    for call in shown:
+        yield f"  {call}"
+    if len(calls) > len(shown):
+        yield f"  ... and {counted(len(calls) - len(shown), 'other call')} (-v shows all)"
+    if place.backward is not None:
+        begun = place.backward
+        yield f"  its backward pass began at {shown_path(begun.file)}:{begun.line} in {begun.function}"
+
+
+def _extra_columns(events: Sequence[Event]) -> list[Column]:
     """Return columns that a table needs only if its events differ in them."""
-    columns: list[tuple[str, Callable[[Event], str]]] = [
+    columns: list[Column] = [
         ("stream", lambda event: _known(event.stream) if isinstance(event, GpuEvent) else ""),
         ("region", _regions),
         ("thread", thread),
@@ -106,24 +201,31 @@ def _regions(event: Event) -> str:
 
 def _decoded_table(kernels: Sequence[Kernel], look: Look) -> str:
     """Return kernels as a table with what their names say, slowest first."""
+    lines = _line_column(kernels, look)
 
     def tell(kernel: Kernel) -> list[str]:
         name = kernel.decoded
         told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
-        return [_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)]
+        return [_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel), *(line(kernel) for _, line in lines)]
 
-    headers = ("kernel", "role", "dtypes", "tensor cores", "time", "launched by")
+    headers = ("kernel", "role", "dtypes", "tensor cores", "time", "launched by", *(header for header, _ in lines))
     return table(headers, slowest_first(kernels), tell, look)
 
 
 def _order_table(kernels: Sequence[Event], first: int, look: Look) -> str:
     """Return kernels in the order of their launches, numbered from *first* on."""
+    lines = _line_column(kernels, look)
 
     def tell(numbered: tuple[int, Event]) -> list[str]:
         place, kernel = numbered
-        return [str(place), _event(kernel, look), _launched_by(kernel)]
+        return [str(place), _event(kernel, look), _launched_by(kernel), *(line(kernel) for _, line in lines)]
 
-    return table(("#", "kernel", "launched by"), list(enumerate(kernels, first + 1)), tell, look)
+    return table(
+        ("#", "kernel", "launched by", *(header for header, _ in lines)),
+        list(enumerate(kernels, first + 1)),
+        tell,
+        look,
+    )
 
 
 def _occupancy_table(kernels: Sequence[Kernel], look: Look) -> str:
@@ -132,8 +234,14 @@ def _occupancy_table(kernels: Sequence[Kernel], look: Look) -> str:
     def fraction(kernel: Kernel) -> float:
         return 2 if kernel.occupancy is None else kernel.occupancy.fraction
 
-    headers = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
-    return table(headers, sorted(kernels, key=fraction), lambda kernel: _occupancy_row(kernel, look), look)
+    lines = _line_column(kernels, look)
+
+    def tell(kernel: Kernel) -> list[str]:
+        return [*_occupancy_row(kernel, look), *(line(kernel) for _, line in lines)]
+
+    told = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
+    headers = (*told, *(header for header, _ in lines))
+    return table(headers, sorted(kernels, key=fraction), tell, look)
 
 
 def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
@@ -152,11 +260,13 @@ def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
 
 def _allocated_table(allocated: Sequence[Allocated], look: Look) -> str:
     """Return who was given GPU memory, as a table."""
+    lines = ["at"] if any(one.site for one in allocated) else []
 
     def tell(one: Allocated) -> list[str]:
-        return [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _chain(one.chain or ("(no op)",))]
+        told = [format_bytes(one.size_bytes), str(one.blocks), str(one.device), _chain(one.chain or ("(no op)",))]
+        return [*told, *(_line(one.site and Place(one.site)) for _ in lines)]
 
-    return table(("bytes", "blocks", "GPU", "allocated by"), allocated, tell, look)
+    return table(("bytes", "blocks", "GPU", "allocated by", *lines), allocated, tell, look)
 
 
 def guess_table(rows: Sequence[GuessRow], look: Look) -> str:
@@ -239,16 +349,24 @@ def change_text(changes: Changes, look: Look) -> str:
     """Return what came and went from the first step to others, aligned as in a diff."""
     others = ", ".join(changes.steps[:3]) + (f" and {len(changes.steps) - 3} more" if len(changes.steps) > 3 else "")
 
+    lines = _line_column([line.event for line in changes.lines if line.event is not None and line.sign], look)
+
     def tell(line: ChangeLine) -> list[str]:
         if line.event is None:
-            return [line.sign, "...", ""]
+            return [line.sign, "...", "", *("" for _ in lines)]
         # Of a neighbour the name alone is known to be alike in both steps.
-        return [line.sign, _event(line.event, look), _launched_by(line.event) if line.sign else ""]
+        told = (
+            [_launched_by(line.event), *(at(line.event) for _, at in lines)]
+            if line.sign
+            else ["" for _ in range(1 + len(lines))]
+        )
+        return [line.sign, _event(line.event, look), *told]
 
     kind = next(type(line.event) for line in changes.lines if line.event is not None)
     heading = ascii_only(f"{plural(changes.noun)} of {others} (+) against {changes.first} (-):")
     heading = heading if look.width is None else shorten(heading, look.width)
-    return f"{heading}\n{table(('', 'name', _HEADERS[kind][-1]), changes.lines, tell, look)}"
+    headers = ("", "name", _HEADERS[kind][-1], *(header for header, _ in lines))
+    return f"{heading}\n{table(headers, changes.lines, tell, look)}"
 
 
 def number(events: Any) -> str:

@@ -40,8 +40,8 @@ def test_a_failed_assertion_names_the_op_and_the_kept_trace(run, pytester):
         [
             ">       profile.assert_no_op('aten::copy_')",
             "E       AssertionError: 1 op a step, expected none (named 'aten::copy_')",
-            "E *calls  *op  *inside",
-            "E *1  *aten::copy_  *aten::masked_fill > aten::clone",
+            "E *calls  *op  *inside  *at",
+            "E *1  *aten::copy_  *aten::masked_fill > aten::clone  test_it.py:4 in mask",
             "E       trace: .kernelprof/test_guard-*.json.gz   open in https://ui.perfetto.dev",
             "test_it.py:*: AssertionError",
             "FAILED test_it.py::test_guard - AssertionError: 1 op a step, expected none*",

@@ -1,0 +1,152 @@
+"""Which line of Python an event comes from, told by one more call whose events equal the measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from .events import BACKWARD_NODE, Call, Event, GpuEvent, Op, Thread
+from .model import Step
+from .sites import Place, PythonCall, Site
+
+_CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
+_COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+
+
+class Seen(NamedTuple):
+    """What one more call told.
+
+    Attributes:
+        step: Its events.
+        site_of_region: The site that a region stands for; ``None`` for a region of the user's.
+        python_calls: Functions by thread, by start.
+    """
+
+    step: Step
+    site_of_region: Callable[[str], Site | None]
+    python_calls: Mapping[Thread, Sequence[PythonCall]] = {}
+
+
+class Explanation(NamedTuple):
+    """Where the events of a profile come from, as far as one more call could tell.
+
+    Attributes:
+        places: By event; ``None`` for one that is the same there, but was called past the functions of torch.
+        why_not: One word that says why there are none.
+        called: Whether the function was called once more.
+    """
+
+    places: Mapping[Event, Place | None] = {}
+    why_not: str = ""
+    called: bool = False
+
+    def of(self, events: Sequence[Event]) -> Explanation:
+        """Return it narrowed to some events: where none of them has a place, a word says why."""
+        compared = [event for event in events if event in self.places]
+        places = {event: self.places[event] for event in compared if self.places[event] is not None}
+        why_not = "" if places else self.why_not or ("bypassed" if compared else "differs")
+        return Explanation(places, why_not, self.called)
+
+
+def explained(steps: Sequence[Step], seen: Seen) -> Explanation:
+    """Return the places of the events of those steps whose events are the same, in name and order.
+
+    Where a GPU was watched, the kernels decide: a call that runs others is another call. The other
+    classes are compared one by one.
+    """
+    places: dict[Event, Place | None] = {}
+    told: dict[str, list[Place | None]] = {}
+    for step in steps:
+        if not _alike(step, seen.step, "kernels"):
+            continue
+        for name in _CLASSES:
+            if not _alike(step, seen.step, name):
+                continue
+            if name not in told:
+                told[name] = [_place(event, seen) for event in _events(seen.step, name)]
+            places.update(zip(_events(step, name), told[name], strict=True))
+    return Explanation(places, "" if places else "differs", called=True)
+
+
+def _events(step: Step, name: str) -> Sequence[Event]:
+    events = step.launches.all_calls if name == "launches" else getattr(step, name)
+    found: Sequence[Event] = events.seen
+    return found
+
+
+def _alike(step: Step, other: Step, name: str) -> bool:
+    names = [[event.name for event in _events(one, name)] for one in (step, other)]
+    return names[0] == names[1]
+
+
+def _place(event: Event, seen: Seen) -> Place | None:
+    """Return where an event of the call that told comes from."""
+    own = _site(event, seen)
+    if own is not None and not own.begins_a_backward_pass:
+        return Place(own)
+    forward = event.forward_chain
+    site = _site(forward[-1], seen) if forward else None
+    if site is not None:
+        return Place(site, own or _backward_call(event, seen))
+    if own is None and _in_backward(event):
+        own = _backward_call(event, seen)
+    return Place(own) if own is not None else None
+
+
+def _site(event: Event, seen: Seen) -> Site | None:
+    for region in reversed(event.regions):
+        site = seen.site_of_region(region)
+        if site is not None:
+            return site
+    return _python_site(event, seen)
+
+
+def _python_site(event: Event, seen: Seen) -> Site | None:
+    """Return the innermost function of the user's around a launch or an op, from the Python rows."""
+    cause = _on_cpu(event)
+    if cause is None:
+        return None
+    around = [call for call in seen.python_calls.get(cause.thread, ()) if call.start_ns <= cause.start_ns < call.end_ns]
+    return around[-1].site if around else None
+
+
+def _on_cpu(event: Event) -> Op | Call | None:
+    return event.launch if isinstance(event, GpuEvent) else event
+
+
+def _in_backward(event: Event) -> bool:
+    chain = (*event.chain, event) if isinstance(event, Op) else event.chain
+    return any(op.name.startswith(BACKWARD_NODE) for op in chain)
+
+
+def _backward_call(event: Event, seen: Seen) -> Site | None:
+    """Return the call that began the backward pass of an event on another thread: the one that then ran."""
+    cause = _on_cpu(event)
+    if cause is None:
+        return None
+    for one in seen.step.ranges:
+        site = seen.site_of_region(one.name)
+        if site is not None and site.begins_a_backward_pass and one.start_ns <= cause.start_ns < one.end_ns:
+            return site
+    return None
+
+
+def needs_stacks(steps: Sequence[Step]) -> bool:
+    """Return whether a mode cannot tell the lines of some step, so that Python's stacks must be recorded.
+
+    Under a mode a compiled function does not run compiled, and launches outside ops go past it.
+    """
+    return any(_is_compiled(step) or _bypasses(step) for step in steps)
+
+
+def is_compiled(steps: Sequence[Step]) -> bool:
+    """Return whether something ran that ``torch.compile`` made."""
+    return any(_is_compiled(step) for step in steps)
+
+
+def _is_compiled(step: Step) -> bool:
+    return any(op.name.startswith(_COMPILED) for op in step.ops.seen)
+
+
+def _bypasses(step: Step) -> bool:
+    return any(not call.chain for call in (*step.launches.all_calls.seen, *step.host_syncs.seen))
