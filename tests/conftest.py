@@ -29,10 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
-@pytest.fixture(autouse=True)
-def _columns(monkeypatch) -> None:
-    """Show tables as on a terminal of this width, wherever the tests run."""
-    monkeypatch.setenv("COLUMNS", "120")
+@pytest.fixture(autouse=True, scope="session")
+def _columns():
+    """Show tables as on a terminal of this width, wherever the tests run, and whatever is made once a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")
+        yield
 
 
 @pytest.fixture

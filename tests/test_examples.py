@@ -89,7 +89,9 @@ def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypa
     name = "in place: masked_fill for masked_fill_"
     prepare(tmp_path, MUTATIONS[name])
     monkeypatch.chdir(tmp_path)
-    (recording,) = (ROOT / "tests/data/mutants/in_place_masked_fill_for_masked_fill").glob("test_in_place.module-in_place-*")
+    (recording,) = (ROOT / "tests/data/mutants/in_place_masked_fill_for_masked_fill").glob(
+        "test_in_place.module-in_place-*"
+    )
     trace = load_trace(recording)
     inputs = ("bfloat16[8, 16, 1024, 1024]", "bool[1024, 1024]", "-inf")
     place = Place(Site(str(tmp_path / "in_place.py"), 20, "attention", "masked_fill", inputs=inputs))

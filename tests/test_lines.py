@@ -1,0 +1,675 @@
+"""Live on the CPU: the line of Python of every op, and one word where there is none."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import linecache
+import weakref
+
+import pytest
+from builders import run_pytest
+from explaining import line_of, message_of, tells
+
+from pytest_kernelprof.events import BACKWARD_NODE
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+nn = torch.nn
+F = torch.nn.functional
+
+X = torch.linspace(-1, 1, 16).reshape(4, 4)
+MASK = torch.ones(4, 4, dtype=torch.bool).triu(1)
+
+
+def places_of(profile):
+    """Return (chain, place) of each op of the first step."""
+    explanation = profile._judge._explain()
+    assert not explanation.why_not
+    found = []
+    for event in profile.steps[0].ops.seen:
+        names = [*(op.name for op in event.chain), event.name]
+        found.append((" > ".join(names), explanation.places[event]))
+    return found
+
+
+def lines_of(profile, function):
+    """Return by line of a function, counted from its ``def``, the outermost ops that it called."""
+    start = function.__code__.co_firstlineno
+    found = {}
+    for chain, place in places_of(profile):
+        assert place is not None, chain
+        if " > " not in chain:
+            found.setdefault(place.site.line - start, []).append(chain.removeprefix("aten::"))
+        assert place.site.file == __file__
+    return found
+
+
+# Lines are exact
+
+
+def test_every_op_of_a_function(profiled):
+    def step(x):
+        y = x + 1
+        z = y @ y.transpose(0, 1)
+        z = z.masked_fill(MASK, 0.0)
+
+        return torch.softmax(z, -1).sum()
+
+    profile = profiled(step, X)
+
+    assert lines_of(profile, step) == {
+        1: ["add"],
+        2: ["transpose", "matmul"],
+        3: ["masked_fill"],
+        5: ["softmax", "sum"],
+    }
+
+
+def test_calls_inside_others_have_the_line_of_the_innermost_function(profiled):
+    def inner(x):
+        return x.exp()
+
+    def step(x):
+        return inner(inner(x)).cos()
+
+    profile = profiled(step, X)
+
+    places = [(place.site.function, place.site.call) for _, place in places_of(profile)]
+    assert places == [("inner", "exp"), ("inner", "exp"), ("step", "cos")]
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x):
+        return self.scores(self.proj(x))  # here
+
+    def scores(self, x):
+        return x.exp()  # scores
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(), Block()])
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(4, 2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)  # head
+
+
+def test_nested_modules(profiled):
+    with torch.no_grad():
+        profile = profiled(Model(), X)
+
+    outermost = [(chain, place.site) for chain, place in places_of(profile) if " > " not in chain]
+    forward = line_of(Block.forward).partition(" ")[0].rpartition(":")[2]
+    scores = line_of(Block.scores, "# scores").partition(" ")[0].rpartition(":")[2]
+    head = line_of(Model.forward, "# head").partition(" ")[0].rpartition(":")[2]
+    assert [(chain, str(site.line), site.function, site.module) for chain, site in outermost] == [
+        ("aten::linear", forward, "forward", "Model.layers.0.proj"),
+        ("aten::exp", scores, "scores", "Model.layers.0"),
+        ("aten::linear", forward, "forward", "Model.layers.1.proj"),
+        ("aten::exp", scores, "scores", "Model.layers.1"),
+        ("aten::relu", head, "forward", "Model.head.0"),
+        ("aten::linear", head, "forward", "Model.head.1"),
+    ]
+    assert outermost[0][1].inputs == ("float32[4, 4]", "float32[4, 4]", "None")
+
+
+def test_a_method_that_is_called_twice(profiled):
+    block = Block()
+
+    def step():
+        a = block.scores(X)
+        return a + block.scores(a)
+
+    profile = profiled(step)
+
+    assert [(place.site.function, place.site.call) for _, place in places_of(profile)][:2] == [("scores", "exp")] * 2
+    message = message_of(profile.assert_no_op, "aten::exp")
+    tells(message, "2  ", line_of(Block.scores, "# scores"), hint=None)
+
+
+def test_decorated_functions(profiled):
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args).neg()  # wrapper
+
+        return wrapper
+
+    @torch.no_grad()
+    @logged
+    def step(x):
+        return x.exp()
+
+    profile = profiled(step, X)
+
+    inside = step.__wrapped__.__wrapped__.__code__.co_firstlineno
+    assert [(chain, place.site.function) for chain, place in places_of(profile)] == [
+        ("aten::exp", "step"),
+        ("aten::neg", "wrapper"),
+    ]
+    exp = places_of(profile)[0][1].site
+    assert exp.line - inside == 3  # Python counts from the first decorator.
+    assert exp.source == "return x.exp()"
+
+
+def test_a_lambda(profiled):
+    profile = profiled(lambda: X.exp())
+
+    message = message_of(profile.assert_no_op, "aten::exp")
+
+    tells(message, "in <lambda>", "profile = profiled(lambda: X.exp())", hint=None)
+
+
+def test_code_of_a_notebook(profiled):
+    cell = "def step():\n    y = x.exp()\n    return y.cos()\n"
+    name = "<ipython-input-3-0123456789ab>"
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)  # As IPython does.
+    variables = {"x": X}
+    exec(compile(cell, name, "exec"), variables)
+
+    message = message_of(profiled(variables["step"]).assert_no_op, "aten::cos")
+
+    tells(message, f"{name}:3 in step", f"{name}:3 in step: return y.cos()", hint=None)
+
+
+def test_code_without_a_source(profiled):
+    variables = {"x": X}
+    exec("def step():\n    return x.exp()\n", variables)
+
+    message = message_of(profiled(variables["step"]).assert_no_op, "aten::exp")
+
+    tells(message, "<string>:2 in step", hint=None)
+
+
+def test_functions_and_modules_of_torch_have_the_line_that_profiles(profiled):
+    profile = profiled(torch.relu, X)  # here
+
+    message = message_of(profile.assert_no_op, "aten::relu")
+
+    tells(message, "profile = profiled(torch.relu, X)  # here", "given float32[4, 4]", hint=None)
+    again = profiled.configure(name="module")(nn.Sequential(nn.ReLU()), X)
+    tells(message_of(again.assert_no_op, "aten::relu"), "in Sequential.0, given", hint=None)
+
+
+def test_what_operators_indexing_and_attributes_call(profiled):
+    def step():
+        a = X[0]
+        b = a * 2
+        c = b.reshape(2, 2).mT
+        return [one for one in c]  # noqa: C416 - iterating calls unbind
+
+    assert lines_of(profiled(step), step) == {1: ["select"], 2: ["mul"], 3: ["reshape", "mT"], 4: ["unbind"]}
+
+
+# Backward passes
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        doubled = x.exp()
+        return doubled * gradient
+
+
+def test_backward_ops_have_the_line_of_their_forward_op(profiled):
+    w = torch.ones(4, 4, requires_grad=True)
+
+    def step():
+        y = w @ X
+        z = y.sin()
+        z.sum().backward()
+
+    profile = profiled(step)
+
+    start = step.__code__.co_firstlineno
+    nodes = {
+        chain.rpartition(" ")[2]: (place.site.line - start, place.backward and place.backward.line - start)
+        for chain, place in places_of(profile)
+        if chain.count(" > ") == 1 and chain.startswith(BACKWARD_NODE)
+    }
+    assert nodes == {
+        "SumBackward0": (3, 3),
+        "SinBackward0": (2, 3),
+        "MmBackward0": (1, 3),
+        "torch::autograd::AccumulateGrad": (3, None),
+    }
+    message = message_of(profile.assert_no_op, "aten::mm", launched_by="MmBackward0")
+    tells(
+        message,
+        f"test_lines.py:{start + 1} in step",
+        f"its backward pass began at tests/test_lines.py:{start + 3}",
+        hint=None,
+    )
+
+
+@pytest.mark.parametrize("how", ["backward", "autograd.backward", "autograd.grad"])
+def test_what_the_user_wrote_for_the_backward_pass_has_lines_of_its_own(profiled, how):
+    w = torch.ones(4, 4, requires_grad=True)
+
+    def step():
+        y = Square.apply(w)
+        if how == "backward":
+            y.sum().backward()
+        elif how == "autograd.backward":
+            torch.autograd.backward(y.sum())
+        else:
+            torch.autograd.grad(y.sum(), w)
+
+    profile = profiled(step)
+
+    start = Square.backward.__code__.co_firstlineno
+    own = [
+        (chain.rpartition(" ")[2], place.site.line - start)
+        for chain, place in places_of(profile)
+        if place is not None and place.site.function == "backward" and "SquareBackward > aten" in chain
+    ]
+    assert own == [("aten::exp", 3), ("aten::mul", 4)]
+
+
+def test_what_a_checkpoint_calculates_again_has_its_own_line(profiled):
+    from torch.utils.checkpoint import checkpoint
+
+    w = torch.ones(4, 4, requires_grad=True)
+
+    def part(x):
+        return x.sin()  # here
+
+    def step():
+        checkpoint(part, w, use_reentrant=False).sum().backward()
+
+    profile = profiled(step)
+
+    lines = {place.site.line for chain, place in places_of(profile) if chain.endswith("aten::sin")}
+    assert lines == {int(line_of(part).partition(" ")[0].rpartition(":")[2])}
+
+
+# Compiled functions
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
+def test_of_a_compiled_function_the_function_is_known(profiled):
+    def compiled(x):
+        y = x.sin() * 2
+        return y.cos() + 1
+
+    function = torch.compile(compiled, backend="aot_eager")
+
+    def step():
+        return function(X).neg()
+
+    profile = profiled(step)
+
+    sites = {chain.rpartition("::")[2]: place.site for chain, place in places_of(profile) if place}
+    assert (sites["sin"].function, sites["sin"].line) == ("compiled", compiled.__code__.co_firstlineno)
+    assert (sites["neg"].function, sites["neg"].line) == ("step", step.__code__.co_firstlineno)
+    assert not sites["sin"].exact
+    message = message_of(profile.assert_no_op, "aten::sin")
+    tells(message, f"test_lines.py:{sites['sin'].line} def compiled", "the function is known, no line", hint=None)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_graph_break_is_named(profiled):
+    def compiled(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    function = torch.compile(compiled, backend="aot_eager")
+    line = compiled.__code__.co_firstlineno + 2
+
+    message = message_of(profiled(lambda: function(X)).assert_op_count, "Torch-Compiled Region*", 1)
+
+    tells(
+        message,
+        "def compiled",
+        f"test_lines.py:{line}",
+        f"a graph break at line {line} cuts compiled",
+        hint="graph_break",
+    )
+
+
+# What held when it was profiled holds again
+
+
+def test_modes_and_setup_hold_in_the_call_that_explains(profiled):
+    seen = []
+    made = []
+
+    def step(x):
+        seen.append((torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()))
+        return x.exp()
+
+    def setup():
+        made.append(X.clone())
+        return made[-1]
+
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        profile = profiled.configure(setup=setup)(step)
+    before = len(seen), len(made)
+
+    message_of(profile.assert_no_op, "aten::exp")
+
+    assert (len(seen), len(made)) == (before[0] + 1, before[1] + 1)
+    assert set(seen) == {(False, True, False)}
+
+
+def test_the_pinned_backend_of_attention_holds_again(profiled):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.randn(1, 1, 8, 4)
+    with sdpa_kernel(SDPBackend.MATH):
+        profile = profiled(F.scaled_dot_product_attention, q, q, q)
+
+    message = message_of(profile.assert_no_op, "aten::_scaled_dot_product_attention_math")
+
+    tells(
+        message,
+        "with sdpa_kernel" if False else "profile = profiled(F.scaled_dot_product_attention, q, q, q)",
+        hint="math_sdpa",
+    )
+
+
+def test_the_call_is_made_for_failures_alone_and_once(profiled):
+    calls = []
+
+    def step():
+        calls.append(1)
+        return X.exp()
+
+    profile = profiled(step)
+    profile.assert_op_count("aten::exp", 1)
+    assert len(calls) == 6
+
+    first = message_of(profile.assert_no_op, "aten::exp")
+    second = message_of(profile.assert_op_count, "aten::exp", 2)
+    with pytest.raises(AssertionError) as both, profile.checks():
+        profile.assert_no_op("aten::exp")
+        profile.assert_op_count("aten::exp", 2)
+
+    assert len(calls) == 7
+    assert first.count("function was called once more") == second.count("function was called once more") == 1
+    assert str(both.value).count("function was called once more") == 1
+    assert str(both.value).count("test_lines.py:") == 4
+
+
+# One word why not
+
+
+def test_a_block_has_its_chain_alone(profiled):
+    with profiled.block() as handle:
+        X.exp()
+
+    message = message_of(handle.profile.assert_no_op, "aten::exp")
+
+    assert "\nno line of Python: block" in message
+    assert "once more" not in message
+
+
+def failing_after(calls, what):
+    def step():
+        calls.append(1)
+        if len(calls) > 6:
+            what()
+        return X.exp()
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        (lambda: {}["x"], "raised KeyError"),
+        (lambda: pytest.skip("not now"), "raised Skipped"),
+        (lambda: pytest.fail("now"), "raised Failed"),
+        (lambda: X * 2, "differs"),
+        (lambda: torch.profiler.profile().__enter__(), "raised CaptureError"),
+    ],
+)
+def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
+    profile = profiled(failing_after([], what))
+    told = []
+    for _ in range(2):
+        told.append(message_of(profile.assert_no_op, "aten::exp"))
+
+    assert f"\nno line of Python: {word}" in told[0]
+    assert told[0] == told[1]
+    assert told[0].startswith("1 op a step, expected none (named 'aten::exp')\n")
+    if torch.autograd.profiler._is_profiler_enabled:
+        torch.autograd._disable_profiler()
+        torch.autograd.profiler._run_on_profiler_stop()
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_who_wants_to_stop_is_let(profiled, kind):
+    def stop():
+        raise kind
+
+    profile = profiled(failing_after([], stop))
+
+    with pytest.raises(kind):
+        profile.assert_no_op("aten::exp")
+    assert not torch.autograd.profiler._is_profiler_enabled
+
+
+def test_within_another_profiler_the_line_is_not_looked_for(profiled):
+    profile = profiled(lambda: X.exp())
+
+    with torch.profiler.profile():
+        message = message_of(profile.assert_no_op, "aten::exp")
+
+    assert "\nno line of Python: profiler" in message
+    assert "\nno line of Python: profiler" in message_of(profile.assert_no_op, "aten::exp")  # It is not asked again.
+
+
+def test_an_op_that_nobody_called_through_torch_is_bypassed(profiled):
+    w = torch.ones(4, 4, requires_grad=True)
+    profile = profiled(lambda: Square.apply(w))
+
+    message = message_of(profile.assert_no_op, "Square")
+
+    assert "\nno line of Python: bypassed" in message
+
+
+def test_nothing_is_kept_alive(profiled):
+    class Big:
+        pass
+
+    def step():
+        big = Big()
+        kept.append(weakref.ref(big))
+        big.tensor = X.exp()
+        kept.append(weakref.ref(big.tensor))
+        return big
+
+    kept = []
+    profile = profiled(step)
+    message_of(profile.assert_no_op, "aten::exp")
+
+    gc.collect()
+    alive = [one for one in kept if one() is not None]
+    assert len(alive) == 2  # What the last measured call returned, until the test ends.
+
+
+def test_the_modes_of_torch_are_as_they_were(profiled):
+    run = torch.autograd._engine_run_backward
+    profile = profiled(failing_after([], lambda: {}["x"]))
+    message_of(profile.assert_no_op, "aten::exp")
+    another = profiled.configure(name="another")(lambda: X.exp())
+    message_of(another.assert_no_op, "aten::exp")
+
+    assert torch.autograd._engine_run_backward is run
+    assert torch._C._len_torch_function_stack() == 0
+
+
+# Widths
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_column_has_room(pytester, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    pytester.makepyfile(
+        test_attention="""
+        import torch
+
+        def mask_the_scores_of_attention(scores, mask):
+            return scores.masked_fill(mask, 0.0)
+
+        def test_it(profiled):
+            scores, mask = torch.ones(4, 4), torch.ones(4, 4, dtype=torch.bool)
+            profiled(mask_the_scores_of_attention, scores, mask).assert_no_op("aten::copy_")
+        """
+    )
+    result = run_pytest(pytester, "--kernelprof")
+
+    lines = [line for line in result.outlines if line.startswith("E ")]
+    assert max(map(len, lines)) <= max(columns, 84)  # The line with the kept trace is not cut.
+    assert any("test_attention.py:4" in line for line in lines)
+    assert any("aten::copy_" in line and "test_attention.py:4" in line for line in lines)
+
+
+# Options
+
+
+ONE = """
+import torch
+calls = []
+def step():
+    calls.append(1)
+    return torch.ones(4).exp()
+def test_it(profiled):
+    profile = profiled(step)
+    assert len(calls) == {after_profile}
+    print(profile)
+    profile.assert_op_count("aten::exp", 1)
+    assert len(calls) == {after_profile}
+    try:
+        profile.assert_no_op("aten::exp")
+    except AssertionError as error:
+        message = str(error)
+    assert len(calls) == {after_failure}
+    assert {word!r} in message
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "numbers"),
+    [
+        ([], {"after_profile": 6, "after_failure": 7, "word": "function was called once more"}),
+        (["--kernelprof-explain=on-failure"], {"after_profile": 6, "after_failure": 7, "word": "in step"}),
+        (["--kernelprof-explain=always"], {"after_profile": 7, "after_failure": 7, "word": "in step"}),
+        (["--kernelprof-explain=never"], {"after_profile": 6, "after_failure": 6, "word": "no line of Python: never"}),
+        (["-o", "kernelprof_explain=never"], {"after_profile": 6, "after_failure": 6, "word": "never"}),
+    ],
+)
+def test_when_a_function_is_called_once_more(pytester, option, numbers):
+    pytester.makepyfile(ONE.format(**numbers))
+
+    run_pytest(pytester, "--kernelprof", *option).assert_outcomes(passed=1)
+
+
+def test_other_values_are_refused(pytester):
+    pytester.makepyfile("def test_it(): pass")
+
+    result = run_pytest(pytester, "--kernelprof-explain=sometimes")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*'sometimes' is not accepted; accepted: on-failure, always or never*"])
+
+
+WIDER = """
+import pytest, torch
+@pytest.fixture(scope="module")
+def profile(module_profiled):
+    return module_profiled(lambda: torch.ones(4).exp())
+def test_first(profile):
+    profile.assert_no_op("aten::exp")
+kept = []
+def test_keeps(profiled):
+    kept.append(profiled(lambda: torch.ones(4).exp()))
+def test_late():
+    kept[0].assert_no_op("aten::exp")
+"""
+
+
+def test_profiles_of_wider_fixtures_can_be_explained_and_those_of_ended_tests_cannot(pytester):
+    pytester.makepyfile(WIDER)
+
+    result = run_pytest(pytester, "--kernelprof")
+
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines(["E*test_profiles*.py:4 in <lambda>*", "E*function was called once more"])
+    result.stdout.fnmatch_lines(["E*no line of Python: ended"])
+    always = run_pytest(pytester, "--kernelprof", "--kernelprof-explain=always")
+    assert "no line of Python" not in always.stdout.str()
+
+
+def test_a_replay_says_so_in_a_word(pytester):
+    pytester.makepyfile(
+        """
+        import torch
+        def step():
+            return torch.ones(4).exp()
+        def test_it(profiled):
+            profiled(step).assert_no_op("aten::exp")
+        """
+    )
+    run_pytest(pytester, "--kernelprof-record")
+
+    result = run_pytest(pytester, "--kernelprof-replay=always")
+
+    result.stdout.fnmatch_lines(["E*no line of Python: replayed", "E*replayed: recorded on *"])
+
+
+HOOKS = """
+from pytest_kernelprof import Hint
+def pytest_kernelprof_hints(event, profile):
+    if event.name == "aten::exp":
+        assert profile.ops.count == 2
+        {answer}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ('return Hint("exp is slow", "use exp2", "our wiki")', "hint: exp is slow; use exp2 (our wiki)"),
+        ('return [Hint("a", "b"), Hint("c", "d")]', "hint: c; d"),
+        ('raise KeyError("oops")', "hint: the hook pytest_kernelprof_hints (*) raised KeyError: 'oops'; no hint of*"),
+        ('assert False, "oops"', "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: oops*"),
+        ('return "text"', "hint: the hook pytest_kernelprof_hints (*) returned 'text'; accepted: a Hint, a list of*"),
+    ],
+)
+def test_hints_of_others(pytester, answer, told, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makeconftest(HOOKS.format(answer=answer))
+    pytester.makepyfile(
+        """
+        import torch
+        x = torch.ones(4)
+        def step():
+            return x.exp().cos()
+        def test_it(profiled):
+            profile = profiled(step)
+            profile.assert_op_count("aten::exp", 1)
+            profile.assert_no_op("aten::exp")
+        """
+    )
+
+    result = run_pytest(pytester, "--kernelprof")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*1 op a step, expected none (named 'aten::exp')", f"E       {told}"])
