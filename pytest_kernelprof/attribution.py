@@ -106,7 +106,14 @@ def _python_site(event: Event, seen: Seen) -> Site | None:
     cause = _on_cpu(event)
     if cause is None:
         return None
-    around = [call for call in seen.python_calls.get(cause.thread, ()) if call.start_ns <= cause.start_ns < call.end_ns]
+    calls = seen.python_calls.get(cause.thread, ())
+    if isinstance(event, Op) and event.name.startswith(_COMPILED[0]):
+        # The region opens right before the function that was compiled.
+        end = event.start_ns + (event.duration_ns or 0)
+        inside = next((call for call in calls if event.start_ns <= call.start_ns < end), None)
+        if inside is not None:
+            return inside.site
+    around = [call for call in calls if call.start_ns <= cause.start_ns < call.end_ns]
     return around[-1].site if around else None
 
 

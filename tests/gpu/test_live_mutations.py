@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from mutations import MUTATIONS, outcomes, prepare, unexpected
+from explaining import tells
+from mutations import MUTATIONS, TOLD, blamed, failure, outcomes, prepare, unexpected
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -32,3 +33,13 @@ def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
     prepare(tmp_path, mutation)
 
     assert unexpected(outcomes(tmp_path, "--kernelprof"), mutation, live=True) == {}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_failure_of_a_mutant_names_op_and_line_and_cure(name, tmp_path):
+    told = TOLD[name]
+    prepare(tmp_path, MUTATIONS[name])
+
+    message = failure(tmp_path, told.test, "--kernelprof")
+
+    tells(message, told.op, blamed(tmp_path, told), hint=told.hint)

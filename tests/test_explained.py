@@ -1,0 +1,168 @@
+"""On the CPU: what it can show of the regressions of attention and of the public cases, with op, line and cure."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+
+import pytest
+from explaining import line_of, message_of, tells
+from mutations import ATTENTION, MUTATIONS, TOLD, blamed, prepare
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
+
+NUMBERS = itertools.count()
+FORBIDDEN = {
+    "in place: masked_fill for masked_fill_": "aten::clone",
+    "naive: the mask is rebuilt on each call": "aten::triu",
+    "in place: item() in the forward": "aten::_local_scalar_dense",
+    "in place: contiguous() after the transpose": "aten::clone",
+    "in place: an extra cast": "aten::_to_copy",
+}
+"""By mutation: the op that its test forbids on a CPU."""
+
+
+def attention_of(path):
+    """Import the attention of a file."""
+    spec = importlib.util.spec_from_file_location(f"mutant_{next(NUMBERS)}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.attention
+
+
+@pytest.fixture
+def inputs():
+    q, k, v = torch.ones(3, 1, 2, 8, 4, dtype=torch.bfloat16)
+    return q, k, v, torch.ones(8, 8, dtype=torch.bool).triu(1)
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_a_mutant_of_attention(profiled, tmp_path, name, inputs):
+    told = TOLD[name]
+    prepare(tmp_path, MUTATIONS[name])
+
+    message = message_of(profiled(attention_of(tmp_path / told.file), *inputs).assert_no_op, FORBIDDEN[name])
+
+    tells(message, f"{blamed(tmp_path, told)} in attention", told.op.partition(" > ")[0], hint=told.hint)
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_was_not_mutated_gets_no_such_hint(profiled, name, inputs):
+    told = TOLD[name]
+    profile = profiled(attention_of(ATTENTION / told.file), *inputs)
+
+    message = message_of(profile.assert_no_op, "*")
+
+    assert f"#{told.hint})" not in message
+    assert told.file in message
+
+
+def test_case_58_math_attention(profiled):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.randn(1, 2, 8, 4)
+
+    def step():
+        with sdpa_kernel(SDPBackend.MATH):
+            F.scaled_dot_product_attention(q, q, q, is_causal=True)  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::_softmax")
+
+    tells(message, line_of(step), "aten::softmax", hint="math_sdpa")
+
+
+def test_case_61_an_up_cast_under_autocast(profiled):
+    x = torch.randn(8, 16, dtype=torch.bfloat16)
+    weight = torch.randn(16, 16)
+
+    def step():
+        with torch.autocast("cpu", torch.bfloat16):
+            F.linear(x, weight)  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::_to_copy")
+
+    tells(message, line_of(step), "aten::linear > aten::to", hint="upcast")
+
+
+def test_case_62_clip_grad_norm_waits(profiled):
+    parameters = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
+    for one in parameters:
+        one.grad = torch.randn_like(one)
+
+    def step():
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::_local_scalar_dense")
+
+    tells(message, line_of(step), "aten::is_nonzero > aten::item", hint="item")
+
+
+def test_case_64_a_boolean_mask(profiled):
+    x = torch.randn(64)
+    mask = x > 0
+
+    def step():
+        x[mask]  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::nonzero")
+
+    tells(message, line_of(step), "aten::index", hint="nonzero")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
+def test_case_71_a_graph_break(profiled):
+    def compiled(x):
+        y = x.sin() * 2
+        torch._dynamo.graph_break()
+        return y.cos() + 1
+
+    function = torch.compile(compiled, backend="aot_eager")
+    x = torch.randn(64)
+    line = compiled.__code__.co_firstlineno + 2
+
+    message = message_of(profiled(lambda: function(x)).assert_op_count, "Torch-Compiled Region*", 1)
+
+    tells(message, "def compiled", f"a graph break at line {line}", hint="graph_break")
+
+
+def test_case_73_many_small_ops(profiled):
+    x = torch.ones(8, 8)
+
+    def step():
+        y = x
+        for _ in range(200):
+            y = y + 1  # here
+
+    message = message_of(profiled(step).assert_op_count, "aten::add", at_most=20)
+
+    tells(message, line_of(step), "200", hint=None)
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_an_unfused_optimizer(profiled, foreach):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
+    for one in model.parameters():
+        one.grad = torch.ones_like(one)
+
+    def step():
+        optimizer.step()  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::*lerp_*")
+
+    tells(message, line_of(step), "AdamW", hint="optimizer")
+
+
+def test_a_fused_optimizer(profiled):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    for one in model.parameters():
+        one.grad = torch.ones_like(one)
+
+    def step():
+        optimizer.step()  # here
+
+    message = message_of(profiled(step).assert_no_op, "aten::_fused_adamw_")
+
+    tells(message, line_of(step), "aten::_fused_adamw_", hint=None)
