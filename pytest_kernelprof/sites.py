@@ -11,7 +11,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-_LIBRARIES = ("torch", "triton", "functorch", "pytest_kernelprof")
+LIBRARIES = ("torch", "triton", "functorch", "pytest_kernelprof")
+"""Packages whose code is not the user's."""
 _INSTALLED = ("site-packages", "dist-packages")
 _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
 GRAPH_BREAK = "graph break"
@@ -90,11 +91,11 @@ def is_users(file: str) -> bool:
     if file.startswith("<"):
         return True
     parts = Path(file).parts
-    if parts[0] in _LIBRARIES:
+    if parts[0] in LIBRARIES:
         return False  # Of generated code there is no file to find: it is told from where the package lies.
     installed = [place for place, part in enumerate(parts[:-1]) if part in _INSTALLED]
     if installed:
-        return parts[installed[-1] + 1].removesuffix(".py") not in _LIBRARIES
+        return parts[installed[-1] + 1].removesuffix(".py") not in LIBRARIES
     return not any(file.startswith(folder) for folder in _own_folders())
 
 
@@ -103,7 +104,7 @@ def _own_folders() -> tuple[str, ...]:
     """Return the folders of Python's library, and of libraries that are not installed but checked out."""
     paths = sysconfig.get_paths()
     found = [paths["stdlib"], paths["platstdlib"]]
-    loaded = (sys.modules.get(name) for name in _LIBRARIES)
+    loaded = (sys.modules.get(name) for name in LIBRARIES)
     found += [str(Path(one.__file__).parent) for one in loaded if one is not None and one.__file__]
     return tuple(f"{folder}{os.sep}" for folder in dict.fromkeys(found))
 

@@ -104,6 +104,26 @@ def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypa
 
     printed = [f"E       {line}".rstrip() for line in f"AssertionError: {caught.value}".splitlines()]
     assert "\n".join(printed) in (ROOT / "README.md").read_text()
+    without_trace = f"AssertionError: {caught.value}".partition("\ntrace: ")[0]
+    for page in ("index.md", "hints.md"):
+        assert f"```text\n{without_trace}\n```" in (ROOT / "docs" / page).read_text()
+
+
+def test_the_hook_on_the_page_of_hints_works(pytester):
+    page = (ROOT / "docs/hints.md").read_text()
+    hook = page.rpartition("```python\n")[2].partition("```")[0]
+    pytester.makeconftest(hook)
+    pytester.makepyfile(
+        """
+        import torch
+        def test_it(profiled):
+            profiled(torch.einsum, "ij,jk->ik", torch.ones(2, 2), torch.ones(2, 2)).assert_no_op("aten::bmm")
+        """
+    )
+
+    result = pytester.runpytest_inprocess("--kernelprof")
+
+    result.stdout.fnmatch_lines(["E*hint: einsum transposes before it multiplies; write the matmul (https://wiki*"])
 
 
 def test_the_page_on_names_is_what_the_package_does(capsys):

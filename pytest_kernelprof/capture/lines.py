@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,7 +11,7 @@ from typing import Any
 
 from ..functions import describe
 from ..load.own import SITE_PREFIX
-from ..sites import Site, is_users
+from ..sites import LIBRARIES, Site, is_users
 
 _OURS = __name__.partition(".")[0]
 _FUSED = ("flash", "efficient", "cudnn")
@@ -53,7 +52,12 @@ def caller_of(frame: FrameType | None = None) -> Site | None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == _OURS
+    return _library(frame) == _OURS
+
+
+def _library(frame: FrameType) -> str:
+    """Return the package that code belongs to, also where it was generated and has no file."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def _site_of(frame: FrameType) -> Site:
@@ -67,7 +71,6 @@ class _Sites:
         self.torch = torch
         self.caller = caller
         self.found: list[Site] = []
-        self.thread = threading.get_ident()
         self._numbers: dict[Site, int] = {}
         self._names: dict[int, dict[int, str]] = {}
         self._roots: list[Any] = []  # Kept, so that the ids stay theirs.
@@ -83,8 +86,7 @@ class _Sites:
         return f"{SITE_PREFIX}{number}"
 
     def _site(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Site | None:
-        frame, modules = self._walk(sys._getframe(3))
-        place = self.caller if frame is None else _site_of(frame)
+        place, modules = self._walk(sys._getframe(3))
         if place is None:
             return None
         return place._replace(
@@ -94,8 +96,12 @@ class _Sites:
             why_not_fused=why_not_fused(self.torch, function, args, kwargs),
         )
 
-    def _walk(self, frame: FrameType | None) -> tuple[FrameType | None, list[Any]]:
-        """Return the innermost frame of the user's, and the modules around it, innermost first."""
+    def _walk(self, frame: FrameType | None) -> tuple[Site | None, list[Any]]:
+        """Return the innermost line of the user's, and the modules around it, innermost first.
+
+        Where torch's own function is what is profiled, that is the line that profiles. The engine's
+        threads for backward passes have no frames of the user's but those that run there: no line then.
+        """
         users: FrameType | None = None
         modules = []
         while frame is not None:
@@ -103,11 +109,11 @@ class _Sites:
             if frame.f_code.co_name == "_call_impl" and file.endswith("module.py"):
                 modules.append(frame.f_locals.get("self"))
             elif file != __file__ and _is_ours(frame):
-                break
-            elif users is None and is_users(file):
+                return (self.caller if users is None else _site_of(users)), modules
+            elif users is None and is_users(file) and _library(frame) not in LIBRARIES:
                 users = frame
             frame = frame.f_back
-        return users, modules
+        return (None if users is None else _site_of(users)), modules
 
     def _path(self, modules: list[Any]) -> str:
         """Return the path of the innermost module from the outermost, such as ``Model.layers.0.attn``."""

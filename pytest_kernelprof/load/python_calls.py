@@ -14,6 +14,8 @@ from ..sites import GRAPH_BREAK, PythonCall, Site
 from .numbers import nanoseconds
 
 _NAME = re.compile(r"(.+)\((\d+)\): (.+)")
+_LAUNCHER = ("<string>", "launcher")
+"""What inductor generates to launch a Triton kernel."""
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 
 
@@ -28,7 +30,8 @@ def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, li
         torch, ``collection.cpp``: a row is named ``file(line): function``, where the line is that of
         the ``def`` (or of its first decorator) and the file is told from where Python found it.
         Dynamo, ``resume_execution.py``: what follows a graph break is a function named
-        ``torch_dynamo_resume_in_<function>_at_<line>``.
+        ``torch_dynamo_resume_in_<function>_at_<line>``. Inductor, ``triton_heuristics.py``: ``launcher``
+        is code without a file.
     """
     found: dict[Thread, list[PythonCall]] = {}
     events = json.loads(path.read_bytes(), parse_float=str)["traceEvents"]
@@ -49,7 +52,7 @@ def _call(event: dict[str, Any], is_users: Callable[[str], bool]) -> PythonCall 
     if named is None or start is None or length is None:
         return None
     file = _resolved(named[1])
-    if not is_users(file):
+    if not is_users(file) or (file, named[3]) == _LAUNCHER:
         return None
     resumed = _RESUMED.fullmatch(named[3])
     if resumed:
