@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .events import BACKWARD_NODE, Call, Event, GpuEvent, Op, Thread
 from .model import Step
-from .sites import Place, PythonCall, Site
+from .sites import Place, PythonCall, PythonCalls, Site
 
 _CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 _COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
@@ -19,12 +19,28 @@ class Seen(NamedTuple):
     Attributes:
         step: Its events.
         site_of_region: The site that a region stands for; ``None`` for a region of the user's.
-        python_calls: Functions by thread, by start.
+        backward_calls: When backward passes ran, and where they were begun.
+        python_calls: Functions by thread.
     """
 
     step: Step
     site_of_region: Callable[[str], Site | None]
-    python_calls: Mapping[Thread, Sequence[PythonCall]] = {}
+    backward_calls: Sequence[PythonCall] = ()
+    python_calls: Mapping[Thread, PythonCalls] = {}
+
+    @classmethod
+    def of(
+        cls,
+        step: Step,
+        site_of_region: Callable[[str], Site | None],
+        python_calls: Mapping[Thread, PythonCalls],
+    ) -> Seen:
+        """Return what a call told, from its step, the sites of its regions, and the functions that ran."""
+        sites = ((one, site_of_region(one.name)) for one in step.ranges)
+        begun = [
+            PythonCall(one.start_ns, one.end_ns, site) for one, site in sites if site and site.begins_a_backward_pass
+        ]
+        return cls(step, site_of_region, begun, python_calls)
 
 
 class Explanation(NamedTuple):
@@ -104,17 +120,15 @@ def _site(event: Event, seen: Seen) -> Site | None:
 def _python_site(event: Event, seen: Seen) -> Site | None:
     """Return the innermost function of the user's around a launch or an op, from the Python rows."""
     cause = _on_cpu(event)
-    if cause is None:
+    calls = seen.python_calls.get(cause.thread) if cause is not None else None
+    if cause is None or calls is None:
         return None
-    calls = seen.python_calls.get(cause.thread, ())
     if isinstance(event, Op) and event.name.startswith(_COMPILED[0]):
         # The region opens right before the function that was compiled.
-        end = event.start_ns + (event.duration_ns or 0)
-        inside = next((call for call in calls if event.start_ns <= call.start_ns < end), None)
+        inside = calls.first_in(event.start_ns, event.start_ns + (event.duration_ns or 0))
         if inside is not None:
-            return inside.site
-    around = [call for call in calls if call.start_ns <= cause.start_ns < call.end_ns]
-    return around[-1].site if around else None
+            return inside
+    return calls.at(cause.start_ns)
 
 
 def _on_cpu(event: Event) -> Op | Call | None:
@@ -131,11 +145,8 @@ def _backward_call(event: Event, seen: Seen) -> Site | None:
     cause = _on_cpu(event)
     if cause is None:
         return None
-    for one in seen.step.ranges:
-        site = seen.site_of_region(one.name)
-        if site is not None and site.begins_a_backward_pass and one.start_ns <= cause.start_ns < one.end_ns:
-            return site
-    return None
+    begun = (call for call in seen.backward_calls if call.start_ns <= cause.start_ns < call.end_ns)
+    return next((call.site for call in begun), None)
 
 
 def needs_stacks(steps: Sequence[Step]) -> bool:

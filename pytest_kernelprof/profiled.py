@@ -399,7 +399,7 @@ def _seen(file: Path, sites: Sequence[Site], max_bytes: int, *, stacks: bool) ->
     """Return what one more call told, from its trace."""
     regions = {f"{SITE_PREFIX}{number}": site for number, site in enumerate(sites)}
     step = load_trace(file, max_bytes=max_bytes).steps[0]
-    return Seen(step, regions.get, python_calls(file, is_users) if stacks else {})
+    return Seen.of(step, regions.get, python_calls(file, is_users) if stacks else {})
 
 
 def _target(repeat: Repeat) -> Target:

@@ -6,7 +6,8 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,35 @@ class PythonCall(NamedTuple):
     start_ns: int
     end_ns: int
     site: Site
+
+
+class PythonCalls:
+    """The functions that ran on a thread, one inside the other."""
+
+    def __init__(self, calls: Iterable[PythonCall]) -> None:
+        """Order *calls*."""
+        self._calls = sorted(calls, key=lambda call: (call.start_ns, -call.end_ns))
+        self._starts = [call.start_ns for call in self._calls]
+        self._around: list[int] = []
+        opened: list[int] = []
+        for number, call in enumerate(self._calls):
+            while opened and self._calls[opened[-1]].end_ns <= call.start_ns:
+                opened.pop()
+            self._around.append(opened[-1] if opened else -1)
+            opened.append(number)
+
+    def at(self, now_ns: int) -> Site | None:
+        """Return the innermost function that runs at a moment."""
+        number = bisect_right(self._starts, now_ns) - 1
+        while number >= 0 and self._calls[number].end_ns <= now_ns:
+            number = self._around[number]
+        return self._calls[number].site if number >= 0 else None
+
+    def first_in(self, start_ns: int, end_ns: int) -> Site | None:
+        """Return the first function that begins within a time."""
+        number = bisect_left(self._starts, start_ns)
+        found = number < len(self._calls) and self._starts[number] < end_ns
+        return self._calls[number].site if found else None
 
 
 @cache

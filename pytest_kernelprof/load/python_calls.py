@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..events import Thread
-from ..sites import GRAPH_BREAK, PythonCall, Site
+from ..sites import GRAPH_BREAK, PythonCall, PythonCalls, Site
 from .numbers import nanoseconds
 
 _NAME = re.compile(r"(.+)\((\d+)\): (.+)")
@@ -19,8 +19,8 @@ _LAUNCHER = ("<string>", "launcher")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 
 
-def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, list[PythonCall]]:
-    """Return the calls of functions that are the user's, by thread, by start.
+def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, PythonCalls]:
+    """Return the calls of functions that are the user's, by thread.
 
     Args:
         path: A trace, ``.json``.
@@ -41,9 +41,7 @@ def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, li
         call = _call(event, is_users)
         if call is not None:
             found.setdefault((event["pid"], event["tid"]), []).append(call)
-    for calls in found.values():
-        calls.sort(key=lambda call: (call.start_ns, -call.end_ns))
-    return found
+    return {thread: PythonCalls(calls) for thread, calls in found.items()}
 
 
 def _call(event: dict[str, Any], is_users: Callable[[str], bool]) -> PythonCall | None:

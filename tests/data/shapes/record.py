@@ -17,6 +17,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
+_OF_THE_RUN = ("trace: ", "replayed: ", "no line of Python: ")
+
+
 def outcomes(folder: Path, *arguments: str) -> dict[str, list[str]]:
     """Run the guards in *folder* and return what became of them, marks and paths left out."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), *arguments]
@@ -27,11 +30,11 @@ def outcomes(folder: Path, *arguments: str) -> dict[str, list[str]]:
 
 
 def comparable(message: str) -> str:
-    """Return a message without the lines that name the trace and mark a replay.
+    """Return a message without the lines that name the trace, mark a replay and say why no line is known.
 
     Whether pytest puts the exception before a plain assert depends on the quotes in what it compares.
     """
-    lines = [line for line in message.splitlines() if not line.startswith(("trace: ", "replayed: "))]
+    lines = [line for line in message.splitlines() if not line.startswith(_OF_THE_RUN)]
     return "\n".join(lines).rstrip().removeprefix("AssertionError: ")
 
 
@@ -45,7 +48,8 @@ def prepare(folder: Path) -> None:
 def main(folder: Path) -> int:
     """Record, replay, compare."""
     prepare(folder)
-    live = outcomes(folder, "--kernelprof-record", "--kernelprof-slim")
+    # A replay calls nothing, and so names no lines.
+    live = outcomes(folder, "--kernelprof-record", "--kernelprof-slim", "--kernelprof-explain=never")
     (folder / "outcomes.json").rename(folder / "live.json")
     replayed = outcomes(folder, "--kernelprof-replay=always")
     (folder / "live.json").replace(folder / "outcomes.json")
