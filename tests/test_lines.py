@@ -199,6 +199,21 @@ def test_functions_and_modules_of_torch_have_the_line_that_profiles(profiled):
     tells(message_of(again.assert_no_op, "aten::relu"), "in Sequential.0, given", hint=None)
 
 
+@pytest.mark.parametrize("make", [nn.MultiheadAttention, nn.TransformerEncoderLayer])
+def test_modules_keep_their_fused_path(profiled, make):
+    module = make(8, 2, batch_first=True).eval()
+    x = torch.ones(2, 4, 8)
+    arguments = (x, x, x) if make is nn.MultiheadAttention else (x,)
+
+    def step():
+        module(*arguments)  # here
+
+    with torch.no_grad():
+        profile = profiled(step)
+
+    tells(message_of(profile.assert_no_op, "aten::_native_multi_head_attention"), line_of(step), hint=None)
+
+
 def test_what_operators_indexing_and_attributes_call(profiled):
     def step():
         a = X[0]
@@ -501,7 +516,7 @@ def test_nothing_is_kept_alive(profiled):
 
 
 def test_the_modes_of_torch_are_as_they_were(profiled):
-    run = torch.autograd._engine_run_backward
+    run, ask = torch.autograd._engine_run_backward, torch.overrides.has_torch_function
     profile = profiled(failing_after([], lambda: {}["x"]))
     message_of(profile.assert_no_op, "aten::exp")
     another = profiled.configure(name="another")(lambda: X.exp())
@@ -509,6 +524,7 @@ def test_the_modes_of_torch_are_as_they_were(profiled):
 
     assert torch.autograd._engine_run_backward is run
     assert torch._C._len_torch_function_stack() == 0
+    assert torch.overrides.has_torch_function is ask
 
 
 # Widths

@@ -39,7 +39,7 @@ def naming_lines(torch: Any, caller: Site | None) -> Iterator[list[Site]]:
     """
     sites = _Sites(torch, caller)
     mode = _mode(torch, sites)
-    with _on_in_backward_passes(torch, mode), mode:
+    with _on_in_backward_passes(torch, mode), _unseen_by_fast_paths(torch, mode), mode:
         yield sites.found
 
 
@@ -127,6 +127,31 @@ class _Sites:
         if name is None:
             return type(inner).__name__
         return f"{type(root).__name__}.{name}" if name else type(root).__name__
+
+
+@contextmanager
+def _unseen_by_fast_paths(torch: Any, mode: Any) -> Iterator[None]:
+    """Let modules take their fused path, which they leave where a mode is on.
+
+    ``nn.MultiheadAttention`` and ``nn.TransformerEncoderLayer`` ask ``torch.overrides.has_torch_function`` by
+    that name; torch's functions, which have to find the mode, import it.
+    """
+    overrides = torch.overrides
+    ask = overrides.has_torch_function
+
+    def ask_without_mode(arguments: Any) -> bool:
+        stack = overrides._get_current_function_mode_stack()
+        if not stack or stack[-1] is not mode:
+            return bool(ask(arguments))
+        with overrides._pop_mode_temporarily():
+            return bool(ask(arguments))
+
+    known = all(hasattr(overrides, name) for name in ("_get_current_function_mode_stack", "_pop_mode_temporarily"))
+    overrides.has_torch_function = ask_without_mode if known else ask
+    try:
+        yield
+    finally:
+        overrides.has_torch_function = ask
 
 
 def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
