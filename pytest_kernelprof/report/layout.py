@@ -177,6 +177,11 @@ def fits(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> b
     )
 
 
+def has_room(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> bool:
+    """Return whether a table has room for all these columns, if only for short cells."""
+    return _widths(headers, list(zip(*rows, strict=True)), look.width) is not None
+
+
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return a table without lines, within *width* columns if it can be.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
@@ -17,12 +17,14 @@ from ..model import CLASSES, Step, Trace
 from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
-from .layout import Chain, Choice, Look, Short, fits, plain_table, shown_of, table
+from .layout import Chain, Choice, Look, Short, fits, has_room, plain_table, shown_of, table
 
 if TYPE_CHECKING:
     from ..checks import ChangeLine, Changes, GuessRow, Verdict
     from ..hints import Hint
     from ..memory import Allocated
+
+T = TypeVar("T")
 
 _DECODED_WIDTH = 44
 _TEST_WIDTH = 64
@@ -85,15 +87,37 @@ def _wrapped(line: str, look: Look) -> str:
 
 def event_table(events: Sequence[Event], look: Look) -> str:
     """Return events as a table, worst first, the rest counted."""
-    first = events[0]
     lines, extra = _line_column(events, look), _extra_columns(events)
     while True:
         columns = [*lines, *extra]
-        headers = (*_HEADERS[type(first)], *(header for header, _ in columns))
+        headers = (*_HEADERS[type(events[0])], *(header for header, _ in columns))
         rows, tell = _rows(events, [told for _, told in columns], look)
-        if not extra or fits(headers, [tell(row) for row in shown_of(rows, look)], look):
+        cells = [tell(row) for row in shown_of(rows, look)]
+        if extra and not fits(headers, cells, look):
+            extra.pop()  # Where room is scarce, the ops matter most.
+        elif lines and not has_room(headers, cells, look) and len({look.places.get(event) for event in events}) == 1:
+            lines = []  # The one line stands under the table as well.
+        else:
             return _with_notes(table(headers, rows, tell, look), events, look)
-        extra.pop()  # Where room is scarce, the ops matter most.
+
+
+def _table_with_lines(
+    headers: tuple[str, ...],
+    items: Sequence[T],
+    tell: Callable[[T], list[str]],
+    event_of: Callable[[T], Event],
+    look: Look,
+) -> str:
+    """Return a table with the lines of Python of its events, as long as there is room for them."""
+    lines = _line_column([event_of(item) for item in items], look)
+    longer = (*headers, *(header for header, _ in lines))
+
+    def tell_more(item: T) -> list[str]:
+        return [*tell(item), *(told(event_of(item)) for _, told in lines)]
+
+    if lines and has_room(longer, [tell_more(item) for item in shown_of(items, look)], look):
+        return table(longer, items, tell_more, look)
+    return table(headers, items, tell, look)
 
 
 def _with_notes(text: str, events: Sequence[Event], look: Look) -> str:
@@ -207,31 +231,25 @@ def _regions(event: Event) -> str:
 
 def _decoded_table(kernels: Sequence[Kernel], look: Look) -> str:
     """Return kernels as a table with what their names say, slowest first."""
-    lines = _line_column(kernels, look)
 
     def tell(kernel: Kernel) -> list[str]:
         name = kernel.decoded
         told = [name.role, ", ".join(name.dtypes) or "unknown", name.tensor_cores]
-        return [_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel), *(line(kernel) for _, line in lines)]
+        return [_kernel(kernel, look), *told, _time(kernel), _launched_by(kernel)]
 
-    headers = ("kernel", "role", "dtypes", "tensor cores", "time", "launched by", *(header for header, _ in lines))
-    return table(headers, slowest_first(kernels), tell, look)
+    headers = ("kernel", "role", "dtypes", "tensor cores", "time", "launched by")
+    return _table_with_lines(headers, slowest_first(kernels), tell, lambda kernel: kernel, look)
 
 
 def _order_table(kernels: Sequence[Event], first: int, look: Look) -> str:
     """Return kernels in the order of their launches, numbered from *first* on."""
-    lines = _line_column(kernels, look)
 
     def tell(numbered: tuple[int, Event]) -> list[str]:
         place, kernel = numbered
-        return [str(place), _event(kernel, look), _launched_by(kernel), *(line(kernel) for _, line in lines)]
+        return [str(place), _event(kernel, look), _launched_by(kernel)]
 
-    return table(
-        ("#", "kernel", "launched by", *(header for header, _ in lines)),
-        list(enumerate(kernels, first + 1)),
-        tell,
-        look,
-    )
+    numbered = list(enumerate(kernels, first + 1))
+    return _table_with_lines(("#", "kernel", "launched by"), numbered, tell, lambda one: one[1], look)
 
 
 def _occupancy_table(kernels: Sequence[Kernel], look: Look) -> str:
@@ -240,14 +258,9 @@ def _occupancy_table(kernels: Sequence[Kernel], look: Look) -> str:
     def fraction(kernel: Kernel) -> float:
         return 2 if kernel.occupancy is None else kernel.occupancy.fraction
 
-    lines = _line_column(kernels, look)
-
-    def tell(kernel: Kernel) -> list[str]:
-        return [*_occupancy_row(kernel, look), *(line(kernel) for _, line in lines)]
-
-    told = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
-    headers = (*told, *(header for header, _ in lines))
-    return table(headers, sorted(kernels, key=fraction), tell, look)
+    headers = ("kernel", "threads", "registers", "shared memory", "occupancy", "limited by", "reported", "launched by")
+    ordered = sorted(kernels, key=fraction)
+    return _table_with_lines(headers, ordered, lambda one: _occupancy_row(one, look), lambda kernel: kernel, look)
 
 
 def _occupancy_row(kernel: Kernel, look: Look) -> list[str]:
