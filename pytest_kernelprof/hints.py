@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,7 +41,8 @@ class Hint(NamedTuple):
         return f"hint: {self.cause}; {self.cure}" + (f" ({self.link})" if self.link else "")
 
 
-class Scene(NamedTuple):
+@dataclass(slots=True, kw_only=True)
+class Scene:
     """What a failure is seen in.
 
     Attributes:
@@ -52,10 +54,22 @@ class Scene(NamedTuple):
     """
 
     steps: Sequence[Step] = ()
-    environment: Environment = Environment()
-    places: Mapping[Event, Place | None] = {}
+    environment: Environment = field(default_factory=Environment)
+    places: Mapping[Event, Place | None] = field(default_factory=dict)
     tf32_off: bool | None = None
     topic: str = ""
+    _before: dict[Op, str] = field(default_factory=dict)
+
+    def before(self, op: Op) -> str | None:
+        """Return the op that was called right before one, by name; ops inside others do not count."""
+        if not self._before:
+            for step in self.steps:
+                last: dict[int, str] = {}
+                for one in step.ops.seen:
+                    depth = len(one.chain)
+                    self._before[one] = last.get(depth, "")
+                    last[depth] = one.name
+        return self._before.get(op)
 
     def site(self, event: Event) -> Site | None:
         """Return the line of Python of an event, if it is known."""
@@ -425,22 +439,9 @@ def _mask(event: Event, scene: Scene) -> str | None:
     outer = next((op for op in around if op.name.startswith("aten::")), None)
     if outer is None or outer.name not in _TRIANGLES:
         return None
-    if not outer.name.endswith("indices") and _before(outer, scene) not in _FACTORIES:
+    if not outer.name.endswith("indices") and scene.before(outer) not in _FACTORIES:
         return None  # A triangle of data is no mask.
     return f"{_short(outer.name)} builds a mask in every call"
-
-
-def _before(op: Op, scene: Scene) -> str | None:
-    """Return the op that was called right before one, by name; ops inside others do not count."""
-    siblings = len(op.chain)
-    for step in scene.steps:
-        before = None
-        for one in step.ops.seen:
-            if one == op:
-                return before
-            if len(one.chain) == siblings:
-                before = one.name
-    return None
 
 
 NO_FREE_BLOCK = Cause(

@@ -588,15 +588,22 @@ def _more_hints(hook: Any) -> Callable[[Event, Profile], list[Hint]] | None:
     if not places:
         return None
     source = f"the hook pytest_kernelprof_hints ({places})"
+    asking = False
 
     def ask(event: Event, profile: Profile) -> list[Hint]:
+        nonlocal asking
+        if asking:
+            return []  # A hook asserted something of the profile itself, and failed.
         from .hints import Hint, checked
 
+        asking = True
         try:
             return [hint for answer in hook(event=event, profile=profile) for hint in checked(answer, source)]
         except Exception as error:  # noqa: BLE001 - see above
             told = str(error) if isinstance(error, MisuseError) else f"{source} raised {type(error).__name__}: {error}"
             return [Hint(told, "no hint of its own is shown")]
+        finally:
+            asking = False
 
     return ask
 

@@ -360,7 +360,13 @@ class Profile(Assertions):
 
     def _hints(self, verdict: checks.Verdict, explanation: Explanation) -> list[Hint]:
         """Return the hints for a failure, those of others last."""
-        scene = Scene(self.steps, self.environment, explanation.places, self._tf32_off, verdict.topic)
+        scene = Scene(
+            steps=self.steps,
+            environment=self.environment,
+            places=explanation.places,
+            tf32_off=self._tf32_off,
+            topic=verdict.topic,
+        )
         found = hints_for(verdict.events, scene)
         if self._more_hints is not None:
             found += [hint for event in verdict.events for hint in self._more_hints(event, self)]

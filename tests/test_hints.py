@@ -49,7 +49,7 @@ def names(trace, classes, *, where=None, **scene):
     step = trace.steps[0]
     events = [event for one in classes.split() for event in getattr(step, one).seen]
     places = {event: Place(where) for event in events} if where else {}
-    hints = hints_for(events, Scene(trace.steps, trace.environment, places, **scene))
+    hints = hints_for(events, Scene(steps=trace.steps, environment=trace.environment, places=places, **scene))
     return [hint.link.rpartition("#")[2] for hint in hints]
 
 
@@ -131,7 +131,7 @@ def test_nonzero(made, ops, what):
     )
 
     assert names(trace, "host_syncs") == ["nonzero"]
-    (hint,) = hints_for(trace.steps[0].host_syncs.seen, Scene(trace.steps))
+    (hint,) = hints_for(trace.steps[0].host_syncs.seen, Scene(steps=trace.steps))
     assert what in hint.cause
 
 
@@ -164,7 +164,7 @@ def test_item(made, ops, what):
     )
 
     assert names(trace, "host_syncs") == names(trace, "ops") == ["item"]
-    (hint,) = hints_for(trace.steps[0].host_syncs.seen, Scene(trace.steps))
+    (hint,) = hints_for(trace.steps[0].host_syncs.seen, Scene(steps=trace.steps))
     assert what in hint.cause
 
 
@@ -263,7 +263,7 @@ def test_math_sdpa():
     assert names(trace, "kernels") == names(trace, "ops") == ["math_sdpa"]
     place = Place(site(reasons=("flash: Flash Attention does not support non-null attn_mask",)))
     kernels = trace.steps[0].kernels.seen
-    (hint,) = hints_for(kernels, Scene(trace.steps, places=dict.fromkeys(kernels, place)))
+    (hint,) = hints_for(kernels, Scene(steps=trace.steps, places=dict.fromkeys(kernels, place)))
     assert "(flash: Flash Attention does not support non-null attn_mask)" in hint.cause
 
 
@@ -313,7 +313,7 @@ def test_alignment(made):
 
     assert names(recorded("misc_mm_odd_fp16"), "kernels") == ["alignment"]
     assert names(trace, "kernels") == ["alignment"]
-    (hint,) = hints_for([kernel_], Scene(trace.steps, places={kernel_: place}))
+    (hint,) = hints_for([kernel_], Scene(steps=trace.steps, places={kernel_: place}))
     assert hint.cause.startswith("588 is no multiple of 8: rows are not aligned to 16 bytes")
 
 
@@ -363,7 +363,7 @@ def test_graph_break(made):
 
     assert names(trace, "kernels", where=after) == ["graph_break"]
     (one,) = trace.steps[0].kernels.seen
-    (hint,) = hints_for([one], Scene(trace.steps, places={one: Place(after)}))
+    (hint,) = hints_for([one], Scene(steps=trace.steps, places={one: Place(after)}))
     assert hint.cause == "a graph break at line 12 cuts forward into several graphs"
 
 

@@ -663,6 +663,8 @@ def pytest_kernelprof_hints(event, profile):
         ('return [Hint("a", "b"), Hint("c", "d")]', "hint: c; d"),
         ('raise KeyError("oops")', "hint: the hook pytest_kernelprof_hints (*) raised KeyError: 'oops'; no hint of*"),
         ('assert False, "oops"', "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: oops*"),
+        ("assert profile.op_count == 17", "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: *"),
+        ('profile.assert_no_op("*")', "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: *"),
         ('return "text"', "hint: the hook pytest_kernelprof_hints (*) returned 'text'; accepted: a Hint, a list of*"),
     ],
 )
