@@ -20,13 +20,15 @@ class Seen(NamedTuple):
         step: Its events.
         site_of_region: The site that a region stands for; ``None`` for a region of the user's.
         backward_calls: When backward passes ran, and where they were begun.
-        python_calls: Functions by thread.
+        python_calls: Functions by thread, that began within the step.
+        caller: The line that profiles, if what runs is torch's own and compiled.
     """
 
     step: Step
     site_of_region: Callable[[str], Site | None]
     backward_calls: Sequence[PythonCall] = ()
     python_calls: Mapping[Thread, PythonCalls] = {}
+    caller: Site | None = None
 
     @classmethod
     def of(
@@ -34,13 +36,14 @@ class Seen(NamedTuple):
         step: Step,
         site_of_region: Callable[[str], Site | None],
         python_calls: Mapping[Thread, PythonCalls],
+        caller: Site | None = None,
     ) -> Seen:
         """Return what a call told, from its step, the sites of its regions, and the functions that ran."""
         sites = ((one, site_of_region(one.name)) for one in step.ranges)
         begun = [
             PythonCall(one.start_ns, one.end_ns, site) for one, site in sites if site and site.begins_a_backward_pass
         ]
-        return cls(step, site_of_region, begun, python_calls)
+        return cls(step, site_of_region, begun, python_calls, caller)
 
 
 class Explanation(NamedTuple):
@@ -49,22 +52,22 @@ class Explanation(NamedTuple):
     Attributes:
         places: By event; ``None`` for one that is the same there, but was called past the functions of torch.
         why_not: One word that says why there are none.
-        called: Whether the function was called once more.
+        calls: How often the function was called again to find out.
     """
 
     places: Mapping[Event, Place | None] = {}
     why_not: str = ""
-    called: bool = False
+    calls: int = 0
 
     def of(self, events: Sequence[Event]) -> Explanation:
         """Return it narrowed to some events: where none of them has a place, a word says why."""
         compared = [event for event in events if event in self.places]
         places = {event: self.places[event] for event in compared if self.places[event] is not None}
         why_not = "" if places else self.why_not or ("bypassed" if compared else "differs")
-        return Explanation(places, why_not, self.called)
+        return Explanation(places, why_not, self.calls)
 
 
-def explained(steps: Sequence[Step], seen: Seen) -> Explanation:
+def explained(steps: Sequence[Step], seen: Seen, calls: int = 1) -> Explanation:
     """Return the places of the events of those steps whose events are the same, in name and order.
 
     Where a GPU was watched, the kernels decide: a call that runs others is another call. The other
@@ -81,7 +84,7 @@ def explained(steps: Sequence[Step], seen: Seen) -> Explanation:
             if name not in told:
                 told[name] = [_place(event, seen) for event in _events(seen.step, name)]
             places.update(zip(_events(step, name), told[name], strict=True))
-    return Explanation(places, "" if places else "differs", called=True)
+    return Explanation(places, "" if places else "differs", calls)
 
 
 def _events(step: Step, name: str) -> Sequence[Event]:
@@ -120,14 +123,16 @@ def _site(event: Event, seen: Seen) -> Site | None:
 def _python_site(event: Event, seen: Seen) -> Site | None:
     """Return the innermost function of the user's around a launch or an op, from the Python rows."""
     cause = _on_cpu(event)
-    calls = seen.python_calls.get(cause.thread) if cause is not None else None
-    if cause is None or calls is None:
+    if cause is None:
         return None
+    calls = seen.python_calls.get(cause.thread, PythonCalls(()))
     if isinstance(event, Op) and event.name.startswith(_COMPILED[0]):
         # The region opens right before the function that was compiled.
         inside = calls.first_in(event.start_ns, event.start_ns + (event.duration_ns or 0))
         if inside is not None:
             return inside
+    if any(one.thread == cause.thread for one in seen.step.timed):
+        return calls.at(cause.start_ns) or seen.caller
     return calls.at(cause.start_ns)
 
 

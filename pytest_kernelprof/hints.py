@@ -8,7 +8,7 @@ inputs of the call. ``docs/hints.md`` has a section for each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -59,6 +59,8 @@ class Scene:
     tf32_off: bool | None = None
     topic: str = ""
     _before: dict[Op, str] = field(default_factory=dict)
+    _waiting: set[Op] | None = None
+    _fused: bool | None = None
 
     def before(self, op: Op) -> str | None:
         """Return the op that was called right before one, by name; ops inside others do not count."""
@@ -70,6 +72,26 @@ class Scene:
                     self._before[one] = last.get(depth, "")
                     last[depth] = one.name
         return self._before.get(op)
+
+    @property
+    def fused(self) -> bool:
+        """Whether an optimizer ran fused; that counts its steps in an op of its own."""
+        if self._fused is None:
+            self._fused = any(op.name.startswith("aten::_fused_") for step in self.steps for op in step.ops.seen)
+        return self._fused
+
+    def may_wait(self, event: Event) -> bool:
+        """Return whether an event makes the CPU wait, or would on a GPU.
+
+        Beside a GPU, an op without a synchronisation works on a tensor of the CPU's.
+        """
+        if not isinstance(event, Op):
+            return True
+        if self._waiting is None:
+            syncs = [sync for step in self.steps for sync in step.host_syncs.seen]
+            self._waiting = {op for sync in syncs for op in sync.chain}
+        watched = any(step.kernels.seen for step in self.steps)
+        return not watched or event in self._waiting
 
     def site(self, event: Event) -> Site | None:
         """Return the line of Python of an event, if it is known."""
@@ -101,7 +123,7 @@ def hints_for(events: Iterable[Event], scene: Scene) -> list[Hint]:
     """Return a hint for each cause whose pattern holds for one of the events, in the order of the table."""
     found: dict[str, str] = {}
     left = list(CAUSES)
-    for event in events:
+    for event in _with_inner(list(events), scene):
         for cause in list(left):
             sentence = cause.find(event, scene)
             if sentence:
@@ -110,6 +132,15 @@ def hints_for(events: Iterable[Event], scene: Scene) -> list[Hint]:
     if scene.topic == DRIVER_ALLOCATIONS:
         return [NO_FREE_BLOCK.hint("the caching allocator had no free block of the size that was asked for")]
     return [cause.hint(found[cause.name]) for cause in CAUSES if cause.name in found]
+
+
+def _with_inner(events: list[Event], scene: Scene) -> Iterator[Event]:
+    """Yield events, and after them the ops inside those that are ops: what an op does is done by these."""
+    yield from events
+    outer = {event for event in events if isinstance(event, Op)}
+    if outer:
+        for step in scene.steps:
+            yield from (op for op in step.ops.seen if op not in outer and not outer.isdisjoint(op.chain))
 
 
 def checked(answer: Any, source: str) -> list[Hint]:
@@ -121,9 +152,9 @@ def checked(answer: Any, source: str) -> list[Hint]:
     if answer is None:
         return []
     given = list(answer) if isinstance(answer, (list, tuple)) and not isinstance(answer, Hint) else [answer]
-    if not all(isinstance(one, Hint) for one in given):
+    if not all(isinstance(one, Hint) and all(isinstance(text, str) for text in one) for one in given):
         raise MisuseError(f"{source} returned {answer!r}; accepted: a Hint, a list of Hints, or None")
-    return given
+    return [Hint(*(" ".join(text.split()) for text in one)) for one in given]
 
 
 # What patterns ask
@@ -135,9 +166,16 @@ def _ops(event: Event) -> tuple[str, ...]:
     return (*(op.name for op in event.chain), *own)
 
 
-def _torch_ops(event: Event) -> tuple[str, ...]:
-    """Return the same without what stands around torch's own ops: backward nodes, compiled regions."""
-    return tuple(op for op in _ops(event) if op.startswith("aten::"))
+_GENERATED_NODE = re.compile(r"\w+Backward\d+")
+"""Backward nodes of torch's own ops; those of autograd functions that somebody wrote have no number."""
+
+
+def _called(event: Event) -> tuple[str, ...]:
+    """Return torch's ops around an event that somebody called: none in the backward pass of torch's own ops."""
+    ops = _ops(event)
+    if any(_GENERATED_NODE.fullmatch(op) for op in ops):
+        return ()
+    return tuple(op for op in ops if op.startswith("aten::"))
 
 
 def _short(op: str) -> str:
@@ -179,15 +217,21 @@ def _tensors(site: Site | None) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _masked_fill(event: Event, scene: Scene) -> str | None:
-    ops = _torch_ops(event)
+    ops = _called(event)
     if ops[:1] != ("aten::masked_fill",) or ops[1:2] not in ((), ("aten::clone",)) or not _is_copy(event):
         return None
     if len(ops) == 1 and not isinstance(event, Op):
         return None
     tensors = _tensors(scene.site(event))
-    if len(tensors) > 1 and len(tensors[1][1]) > len(tensors[0][1]):
+    if len(tensors) > 1 and _enlarges(tensors[1][1], tensors[0][1]):
         return None  # The mask makes the result larger than the input: that cannot be done in place.
     return "masked_fill copies its input"
+
+
+def _enlarges(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Return whether broadcasting *other* with *shape* makes it larger."""
+    pairs = zip(reversed(shape), reversed(other), strict=False)
+    return len(shape) > len(other) or any(one > 1 and size == 1 for one, size in pairs)
 
 
 _SIZED_BY_DATA = {
@@ -200,31 +244,37 @@ _SIZED_BY_DATA = {
 }
 
 
-def _nonzero(event: Event, _: Scene) -> str | None:
-    ops = _torch_ops(event)
+def _nonzero(event: Event, scene: Scene) -> str | None:
+    ops = _called(event)
     found = next((op for op in ops if op in _SIZED_BY_DATA), None)
-    if found is None or not _waits(event):
+    if found is None or not _waits(event) or not scene.may_wait(event):
         return None
     if isinstance(event, Op) and found == "aten::repeat_interleave":
         return None  # With output_size= it does not wait.
     what = _SIZED_BY_DATA[found]
-    if ops[0] in ("aten::index", "aten::index_put_"):
-        what = "indexing with a boolean mask"
-    return f"the size of what {what} returns depends on the data: the CPU waits for the GPU to count"
+    if ops[0] in _CALLERS:
+        what = _CALLERS[ops[0]]
+    return f"the size of what {what} returns depends on the data: {_WAITS[isinstance(event, Op)]} to count"
 
 
+_CALLERS = {
+    **dict.fromkeys(("aten::index", "aten::index_put_"), "indexing with a boolean mask"),
+    "aten::where": "torch.where(mask)",
+}
+_WAITS = ("the CPU waits for the GPU", "on a GPU the CPU waits for it")
 _ASKS = {"aten::is_nonzero": "the truth value of a tensor", "aten::item": "item() or a conversion to a number"}
 
 
 def _item(event: Event, scene: Scene) -> str | None:
-    ops = _torch_ops(event)
+    ops = _called(event)
     if not _waits(event) or not {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero"} & set(ops):
         return None
-    if _nonzero(event, scene) is not None:
+    if not scene.may_wait(event) or _nonzero(event, scene) is not None:
         return None
-    outer = ops[0]
-    what = _ASKS.get(outer) or _short(outer)
-    return f"{what} asks for one value on the CPU, which waits until the GPU has it"
+    if ops[0].startswith(("aten::_fused_", "aten::_foreach_")):
+        return None  # Those of optimizers read what lies on the CPU anyway.
+    what = _ASKS.get(ops[0]) or _short(ops[0])
+    return f"{what} asks for one value: {_WAITS[isinstance(event, Op)]}"
 
 
 def _host_copy(event: Event, scene: Scene) -> Memcpy | None:
@@ -257,18 +307,41 @@ def _blocking(event: Event, scene: Scene) -> str | None:
     return "a copy from or to pinned host memory waits for its end unless it is told not to"
 
 
+_REORDERING = ("aten::contiguous", "aten::reshape", "aten::flatten")
+
+
 def _contiguous(event: Event, _: Scene) -> str | None:
-    ops = _ops(event)
-    if not _is_copy(event) or _in_math_sdpa(ops):
+    ops = _called(event)
+    if not _is_copy(event) or "aten::clone" not in ops or ops[0] not in _REORDERING:
         return None
-    for maker in ("contiguous", "reshape", "flatten"):
-        if _follows(ops, f"aten::{maker}", "aten::clone"):
-            return f"{maker} copies, since its input lies in memory in another order (transposed, expanded, sliced)"
-    return None
+    what = _short(ops[0])
+    return f"{what} copies, since its input lies in memory in another order (transposed, expanded, sliced)"
 
 
-_CASTS = ("float", "half", "bfloat16", "double", "int", "long", "bool", "type", "type_as")
-_DTYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int32", "int64")
+_CASTS = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+}
+_DTYPE = re.compile(r"(?:dtype=)?((?:float|bfloat|int|uint|complex)\d\w*|bool)")
+
+
+def _cast(site: Site | None) -> str | None:
+    """Return from which data type to which a call casts, if it is one that does."""
+    tensors = _tensors(site)
+    if site is None or not tensors:
+        return None
+    named = [found[1] for text in site.inputs if (found := _DTYPE.fullmatch(text))]
+    likened = [dtype for dtype, _ in tensors[1:]] if site.call in ("to", "type_as") else []
+    goals = [_CASTS[site.call]] if site.call in _CASTS else [*named, *likened]
+    return f"{tensors[0][0]} to {goals[0]}" if goals and goals[0] != tensors[0][0] else None
 
 
 def _upcast(event: Event, scene: Scene) -> str | None:
@@ -285,13 +358,14 @@ def _upcast(event: Event, scene: Scene) -> str | None:
     if outer:
         called = _short(outer[-1])
         # On a CPU the op of a number (x + 1) casts that number in the same way.
-        return f"{called} casts its input first: autocast, or its dtype=" if called in _CASTING else None
-    if any(op.startswith("autograd::") for op in ops):
+        why = "autocast, its dtype=, or the way it is written"
+        return f"{called} casts its input first ({why})" if called in _CASTING else None
+    if "ToCopyBackward0" in ops:
         return "the backward pass of a cast casts back"
-    if isinstance(event, Kernel) or (site and (site.call in _CASTS or set(site.inputs) & set(_DTYPES))):
-        called = f"{site.call}()" if site and site.call else "the op to"
-        return f"{called} casts to another data type: it reads and writes the whole tensor"
-    return None
+    what = _cast(site)
+    if what is None and not isinstance(event, Kernel):
+        return None
+    return f"a cast{f' of {what}' if what else ''} reads and writes the whole tensor"
 
 
 _CASTING = (
@@ -323,16 +397,19 @@ def _casts(kernel: Kernel) -> bool:
 _WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
+_ARITHMETIC = ("aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::maximum", "aten::minimum")
+
+
 def _promoted(event: Event, scene: Scene) -> str | None:
     """Return that a tensor of a wider type makes the result as wide; numbers and tensors without shape do not."""
-    if not isinstance(event, Kernel) or event.decoded.role != "elementwise":
+    if not isinstance(event, (Kernel, Op)) or len(_ops(event)) != 1 or _ops(event)[0] not in _ARITHMETIC:
         return None
     tensors = [(dtype, shape) for dtype, shape in _tensors(scene.site(event)) if dtype in _WIDTHS and shape]
     if len(tensors) < 2:
         return None
     narrow = min(tensors, key=lambda one: _WIDTHS[one[0]])
     wide = max(tensors, key=lambda one: _WIDTHS[one[0]])
-    if _WIDTHS[wide[0]] == _WIDTHS[narrow[0]] or len(_ops(event)) != 1:
+    if _WIDTHS[wide[0]] == _WIDTHS[narrow[0]]:
         return None
     return f"a {wide[0]} operand of shape {list(wide[1])} makes the result of {narrow[0]} {wide[0]} too"
 
@@ -414,11 +491,17 @@ def _layout(event: Event, _: Scene) -> str | None:
 _FUSABLE = re.compile(r"Optimizer\.step#(Adam|AdamW|SGD)\.step")
 
 
-def _optimizer(event: Event, _: Scene) -> str | None:
-    if not isinstance(event, (Kernel, Op)) or any("_fused_" in op for op in _ops(event)):
-        return None
+_UPDATES = ("add_", "mul_", "lerp_", "addcmul_", "addcdiv_", "sqrt", "div", "div_")
+
+
+def _optimizer(event: Event, scene: Scene) -> str | None:
     found = next((one for region in event.regions if (one := _FUSABLE.fullmatch(region))), None)
-    return f"{found[1]} updates parameters op by op, each in kernels of its own" if found else None
+    ops = _called(event)
+    if found is None or not ops or not isinstance(event, (Kernel, Op)):
+        return None
+    if _short(ops[0]) not in _UPDATES and not ops[0].startswith("aten::_foreach_"):
+        return None  # Of a closure.
+    return f"{found[1]} updates parameters op by op, each in kernels of its own" if not scene.fused else None
 
 
 def _graph_break(event: Event, scene: Scene) -> str | None:
@@ -429,7 +512,9 @@ def _graph_break(event: Event, scene: Scene) -> str | None:
 
 
 _TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_", "aten::triu_indices", "aten::tril_indices")
-_FACTORIES = ("aten::ones", "aten::ones_like", "aten::full", "aten::full_like", "aten::zeros")
+_FACTORIES = tuple(
+    f"aten::{name}" for name in ("ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill_")
+)
 
 
 def _mask(event: Event, scene: Scene) -> str | None:
@@ -461,7 +546,7 @@ CAUSES = (
     Cause(
         "nonzero",
         _nonzero,
-        "torch.where keeps shapes; repeat_interleave takes output_size=, and there is nonzero_static",
+        "torch.where(mask, a, b) keeps shapes; repeat_interleave takes output_size=, and there is nonzero_static",
         "torch, Nonzero.cu and Repeat.cu: the count is copied to the host; pytorch/pytorch#12461",
     ),
     Cause(

@@ -21,7 +21,7 @@ _ERRORS: dict[Outcome, type[Exception]] = {
 }
 """What each outcome but a pass raises, the one that says most first."""
 
-CALLED_AGAIN = "function was called once more"
+_TIMES = {1: "once", 2: "twice"}
 
 _collector: ContextVar[list[Verdict] | None] = ContextVar("kernelprof_checks", default=None)
 
@@ -133,11 +133,13 @@ class Judge:
         """Return what is to be said of a verdict, and how its lines of Python were found, or why they were not."""
         if verdict.outcome is not Outcome.FAIL:
             return text.verdict_text(verdict, self._look), ""
-        explanation, ending = Explanation(), ""
+        whole, explanation, ending = Explanation(), Explanation(), ""
         if self._explain is not None and verdict.events:
-            explanation = self._explain().of(verdict.events)
-            ending = f"no line of Python: {explanation.why_not}" if explanation.why_not else ""
-            ending = CALLED_AGAIN if explanation.called and not ending else ending
+            whole = self._explain()
+            explanation = whole.of(verdict.events)
+            words = [f"no line of Python: {explanation.why_not}"] if explanation.why_not else []
+            words += [f"function was called {_TIMES[explanation.calls]} more"] if explanation.calls else []
+            ending = "\n".join(words)
         told = text.verdict_text(verdict, self._look._replace(places=explanation.places))
-        hints = self._hints(verdict, explanation) if self._hints else ()
+        hints = self._hints(verdict, whole) if self._hints else ()
         return "\n\n".join([told, *([text.hints_text(hints, self._look)] if hints else [])]), ending

@@ -599,7 +599,9 @@ def _more_hints(hook: Any) -> Callable[[Event, Profile], list[Hint]] | None:
         asking = True
         try:
             return [hint for answer in hook(event=event, profile=profile) for hint in checked(answer, source)]
-        except Exception as error:  # noqa: BLE001 - see above
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - see above; pytest.skip() is no Exception
             told = str(error) if isinstance(error, MisuseError) else f"{source} raised {type(error).__name__}: {error}"
             return [Hint(told, "no hint of its own is shown")]
         finally:

@@ -314,11 +314,12 @@ class Live(Source):
         stacks = compiled or needs_stacks(trace.steps)
         sites = see_lines(target, file, health=self.health, test=self.test, stacks=stacks, compiled=compiled)
         if isinstance(sites, str):
-            return Explanation(why_not=sites, called=True)
+            return Explanation(why_not=sites, calls=0 if sites == "profiler" else target.calls_again)
         try:
-            return explained(trace.steps, _seen(file, sites, self.max_bytes, stacks=stacks))
+            seen = _seen(file, sites, self.max_bytes, stacks=stacks, caller=target.caller if compiled else None)
+            return explained(trace.steps, seen, target.calls_again)
         except (TraceError, NotMeasured):
-            return Explanation(why_not="unreadable", called=True)
+            return Explanation(why_not="unreadable", calls=target.calls_again)
         finally:
             file.unlink(missing_ok=True)
 
@@ -395,11 +396,12 @@ class Live(Source):
             raise NotMeasured(f"not measured: {self.health.why()}")
 
 
-def _seen(file: Path, sites: Sequence[Site], max_bytes: int, *, stacks: bool) -> Seen:
+def _seen(file: Path, sites: Sequence[Site], max_bytes: int, *, stacks: bool, caller: Site | None) -> Seen:
     """Return what one more call told, from its trace."""
     regions = {f"{SITE_PREFIX}{number}": site for number, site in enumerate(sites)}
     step = load_trace(file, max_bytes=max_bytes).steps[0]
-    return Seen.of(step, regions.get, python_calls(file, is_users) if stacks else {})
+    since_ns = min((one.start_ns for one in step.timed), default=0)
+    return Seen.of(step, regions.get, python_calls(file, is_users, since_ns) if stacks else {}, caller)
 
 
 def _target(repeat: Repeat) -> Target:

@@ -95,7 +95,7 @@ def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypa
     trace = load_trace(recording)
     inputs = ("bfloat16[8, 16, 1024, 1024]", "bool[1024, 1024]", "-inf")
     place = Place(Site(str(tmp_path / "in_place.py"), 20, "attention", "masked_fill", inputs=inputs))
-    explanation = Explanation({trace.steps[0].memcpys.seen[0]: place}, called=True)
+    explanation = Explanation({trace.steps[0].memcpys.seen[0]: place}, calls=1)
     kept = artifact_name("test_attention.py::test_masking_in_place_makes_no_copy", "1")
     profile = Profile(trace, keep_trace=lambda: f".kernelprof/{kept}", explain=lambda: explanation)
 

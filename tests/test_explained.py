@@ -12,6 +12,7 @@ from mutations import ATTENTION, MUTATIONS, TOLD, blamed, prepare
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
 
+X = torch.ones(4, 4)
 NUMBERS = itertools.count()
 FORBIDDEN = {
     "in place: masked_fill for masked_fill_": "aten::clone",
@@ -166,3 +167,93 @@ def test_a_fused_optimizer(profiled):
     message = message_of(profiled(step).assert_no_op, "aten::_fused_adamw_")
 
     tells(message, line_of(step), "aten::_fused_adamw_", hint=None)
+
+
+def test_what_an_op_does_is_explained_where_the_op_itself_is_forbidden(profiled):
+    profile = profiled(lambda: (X.t().contiguous(), X.half(), X[X > 0]))
+
+    for forbidden, hint in (("aten::contiguous", "contiguous"), ("aten::to", "upcast"), ("aten::index", "nonzero")):
+        tells(message_of(profile.assert_no_op, forbidden), forbidden, hint=hint)
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: x.to(torch.uint8),
+        lambda x: x.to(dtype=torch.float16),
+        lambda x: x.to("cpu", torch.bool),
+        lambda x: x.to(torch.ones(1, dtype=torch.float64)),
+        lambda x: x.byte(),
+    ],
+)
+def test_casts(profiled, cast):
+    tells(message_of(profiled(cast, X).assert_no_op, "aten::_to_copy"), "a cast of float32 to", hint="upcast")
+
+
+@pytest.mark.parametrize(
+    "no_cast",
+    [
+        lambda x: x.to(torch.float32, copy=True),
+        lambda x: x.to(x, copy=True),
+        lambda x: x[None, None].to(memory_format=torch.channels_last),
+    ],
+)
+def test_no_casts(profiled, no_cast):
+    x = torch.ones(3, 4)
+    tells(message_of(profiled(no_cast, x).assert_no_op, "aten::_to_copy"), "aten::_to_copy", hint=None)
+
+
+def test_the_backward_pass_of_what_is_in_place_already_gets_no_hint(profiled):
+    w = torch.ones(4, 4, requires_grad=True)
+
+    def step():
+        scores = X @ w
+        scores.masked_fill_(torch.eye(4, dtype=torch.bool), 0.0)
+        scores.sum().backward()
+
+    message = message_of(profiled(step).assert_no_op, "aten::masked_fill")
+
+    tells(message, "MaskedFillBackward0", hint=None)
+
+
+def test_a_mask_that_enlarges_gets_no_hint(profiled):
+    x, mask = torch.ones(1, 4, 8), torch.ones(3, 1, 8, dtype=torch.bool)
+
+    tells(message_of(profiled(lambda: x.masked_fill(mask, 0.0)).assert_no_op, "aten::masked_fill"), "3", hint=None)
+
+
+def test_a_closure_and_the_steps_of_a_fused_optimizer_get_no_hint(profiled):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    sgd = torch.optim.SGD(model.parameters())
+    for one in model.parameters():
+        one.grad = torch.ones_like(one)
+
+    def closure():
+        return model(X).relu().sum()
+
+    fused = profiled.configure(name="fused")(optimizer.step)
+    closed = profiled.configure(name="closed")(lambda: sgd.step(closure))
+
+    tells(message_of(fused.assert_no_op, "aten::_foreach_add_"), "aten::_foreach_add_", hint=None)
+    tells(message_of(closed.assert_no_op, "aten::relu"), "aten::relu", hint=None)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda: torch.ones(4, 4).tril(),
+        lambda: X.new_ones(4, 4).tril(),
+        lambda: torch.empty(4, 4).fill_(float("-inf")).triu_(1),
+    ],
+)
+def test_masks(profiled, mask):
+    tells(message_of(profiled(mask).assert_no_op, "aten::tri*"), "in <lambda>", hint="mask")
+
+
+def test_a_triangle_of_data_is_no_mask(profiled):
+    def step():
+        total = torch.zeros(4, 4)
+        return total + X.tril()
+
+    tells(message_of(profiled(step).assert_no_op, "aten::tril"), "in step", hint=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import linecache
+import threading
 import weakref
 
 import pytest
@@ -378,7 +379,7 @@ def test_modes_and_setup_hold_in_the_call_that_explains(profiled):
 
     message_of(profile.assert_no_op, "aten::exp")
 
-    assert (len(seen), len(made)) == (before[0] + 1, before[1] + 1)
+    assert (len(seen), len(made)) == (before[0] + 2, before[1] + 2)  # The first fills autocast's cache.
     assert set(seen) == {(False, True, False)}
 
 
@@ -424,6 +425,48 @@ def test_the_call_is_made_for_failures_alone_and_once(profiled):
 # One word why not
 
 
+def test_a_thread_that_the_function_started_is_not_watched(profiled):
+    def step():
+        thread = threading.Thread(target=X.exp)
+        thread.start()
+        thread.join()
+
+    message = message_of(profiled(step).assert_no_op, "aten::exp")
+
+    assert "\nno line of Python: bypassed\nfunction was called once more" in message
+
+
+def test_within_autocast_the_function_is_called_twice(profiled):
+    linear = nn.Linear(4, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        profile = profiled(lambda: linear(X))
+
+    message = message_of(profile.assert_no_op, "aten::linear")
+
+    tells(message, "in <lambda>", "function was called twice more", hint="upcast")
+
+
+def test_the_default_device_holds_again(profiled):
+    with torch.device("meta"):
+        profile = profiled(lambda: torch.ones(3).exp())
+
+    tells(message_of(profile.assert_no_op, "aten::exp"), "in <lambda>", hint=None)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
+def test_what_torch_compiles_of_its_own_has_the_line_that_profiles(profiled):
+    compiled = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), backend="aot_eager")
+    profile = profiled(compiled, X)  # here
+
+    def check():
+        profile.assert_no_op("aten::tanh")
+
+    message = message_of(check)
+
+    tells(message, "profile = profiled(compiled, X)  # here", hint=None)
+    assert "def check" not in message
+
+
 def test_a_block_has_its_chain_alone(profiled):
     with profiled.block() as handle:
         X.exp()
@@ -450,6 +493,7 @@ def failing_after(calls, what):
         (lambda: {}["x"], "raised KeyError"),
         (lambda: pytest.skip("not now"), "raised Skipped"),
         (lambda: pytest.fail("now"), "raised Failed"),
+        (lambda: exit(3), "raised SystemExit"),
         (lambda: X * 2, "differs"),
     ],
 )
@@ -464,14 +508,13 @@ def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
     assert told[0].startswith("1 op a step, expected none (named 'aten::exp')\n")
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_who_wants_to_stop_is_let(profiled, kind):
+def test_who_wants_to_stop_is_let(profiled):
     def stop():
-        raise kind
+        raise KeyboardInterrupt
 
     profile = profiled(failing_after([], stop))
 
-    with pytest.raises(kind):
+    with pytest.raises(KeyboardInterrupt):
         profile.assert_no_op("aten::exp")
     assert not torch.autograd.profiler._is_profiler_enabled
 
@@ -663,6 +706,7 @@ def pytest_kernelprof_hints(event, profile):
         ('return [Hint("a", "b"), Hint("c", "d")]', "hint: c; d"),
         ('raise KeyError("oops")', "hint: the hook pytest_kernelprof_hints (*) raised KeyError: 'oops'; no hint of*"),
         ('assert False, "oops"', "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: oops*"),
+        ('__import__("pytest").skip("oops")', "hint: the hook pytest_kernelprof_hints (*) raised Skipped: oops*"),
         ("assert profile.op_count == 17", "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: *"),
         ('profile.assert_no_op("*")', "hint: the hook pytest_kernelprof_hints (*) raised AssertionError: *"),
         ('return "text"', "hint: the hook pytest_kernelprof_hints (*) returned 'text'; accepted: a Hint, a list of*"),

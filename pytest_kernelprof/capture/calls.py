@@ -61,6 +61,14 @@ class Target:
         """Whether float32 matmuls must not be rounded to TF32."""
         return self.surroundings.get("float32 matmul") == "highest"
 
+    @property
+    def calls_again(self) -> int:
+        """How many calls it takes to see it once more as it was measured.
+
+        Two within an autocast block that keeps what it has cast: the first of them casts.
+        """
+        return 2 if self.surroundings.get("autocast nesting") and self.surroundings.get("autocast cache") else 1
+
     def subject(self) -> dict[str, Any]:
         """Return what is profiled and how, in the words of a `Recording`.
 
@@ -286,9 +294,12 @@ def _once_more(torch: Any, target: Target, watch: Callable[[_Calls], T]) -> T | 
     try:
         with casting_anew(torch), under(torch, target.surroundings):
             calls = _Calls(target, 1, again=True)
+            if target.calls_again > 1:
+                calls.prepare()
+                calls.run()
             calls.prepare()
             return watch(calls)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - see above
         cause = error.__cause__ if isinstance(error, CaptureError) and error.__cause__ else error

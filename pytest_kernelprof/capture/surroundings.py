@@ -98,6 +98,7 @@ def _switches(torch: Any) -> dict[str, _Switch]:
     if cuda.is_initialized():
         found["device"] = _switch(cuda.current_device, cuda.set_device)
         found["stream"] = _switch(cuda.current_stream, cuda.set_stream)
+    found["default device"] = _Switch(lambda: torch.get_default_device(), lambda value, _: value)
     found["inference"] = _Switch(torch.is_inference_mode_enabled, lambda value, _: torch.inference_mode(value))
     found["grad"] = _switch(torch.is_grad_enabled, torch.set_grad_enabled)
     for kind in _AUTOCAST_KINDS:

@@ -19,12 +19,13 @@ _LAUNCHER = ("<string>", "launcher")
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 
 
-def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, PythonCalls]:
+def python_calls(path: Path, is_users: Callable[[str], bool], since_ns: int) -> dict[Thread, PythonCalls]:
     """Return the calls of functions that are the user's, by thread.
 
     Args:
         path: A trace, ``.json``.
         is_users: Tells whether code of a file is.
+        since_ns: Calls that began before are left out: those around what was profiled.
 
     Source:
         torch, ``collection.cpp``: a row is named ``file(line): function``, where the line is that of
@@ -39,7 +40,7 @@ def python_calls(path: Path, is_users: Callable[[str], bool]) -> dict[Thread, Py
         if event.get("cat") != "python_function":
             continue
         call = _call(event, is_users)
-        if call is not None:
+        if call is not None and call.start_ns >= since_ns:
             found.setdefault((event["pid"], event["tid"]), []).append(call)
     return {thread: PythonCalls(calls) for thread, calls in found.items()}
 
