@@ -109,6 +109,7 @@ def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypa
         assert f"```text\n{without_trace}\n```" in (ROOT / "docs" / page).read_text()
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_the_hook_on_the_page_of_hints_works(pytester):
     page = (ROOT / "docs/hints.md").read_text()
     hook = page.rpartition("```python\n")[2].partition("```")[0]
