@@ -22,7 +22,7 @@ from .capture import (
     see_lines,
 )
 from .comparing import Alternation, Repeatable, Rounds
-from .errors import CaptureError, MisuseError, NotMeasured, TraceError
+from .errors import CaptureError, MisuseError, NotMeasured
 from .events import Event
 from .functions import Subject, function_name, subject_of
 from .hints import Hint
@@ -318,7 +318,7 @@ class Live(Source):
         try:
             seen = _seen(file, sites, self.max_bytes, stacks=stacks, caller=target.caller if compiled else None)
             return explained(trace.steps, seen, target.calls_again)
-        except (TraceError, NotMeasured):
+        except Exception:  # noqa: BLE001 - it explains a failure, and must not become another
             return Explanation(why_not="unreadable", calls=target.calls_again)
         finally:
             file.unlink(missing_ok=True)

@@ -529,6 +529,20 @@ def test_within_another_profiler_the_line_is_not_looked_for(profiled):
     assert "\nno line of Python: profiler" in message_of(profile.assert_no_op, "aten::exp")  # It is not asked again.
 
 
+def test_a_trace_that_cannot_be_read_explains_nothing(profiled, monkeypatch):
+    from pytest_kernelprof import profiled as module
+
+    def broken(*_, **__):
+        raise LookupError("no such row")
+
+    profile = profiled(lambda: X.exp())
+    monkeypatch.setattr(module, "_seen", broken)
+
+    message = message_of(profile.assert_no_op, "aten::exp")
+
+    assert "\nno line of Python: unreadable\nfunction was called once more" in message
+
+
 def test_an_op_that_nobody_called_through_torch_is_bypassed(profiled):
     w = torch.ones(4, 4, requires_grad=True)
     profile = profiled(lambda: Square.apply(w))
