@@ -10,6 +10,7 @@ from .model import Step
 from .sites import Place, PythonCall, PythonCalls, Site
 
 _CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
+_NO_CALLS = PythonCalls(())
 _COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
 
 
@@ -125,15 +126,16 @@ def _python_site(event: Event, seen: Seen) -> Site | None:
     cause = _on_cpu(event)
     if cause is None:
         return None
-    calls = seen.python_calls.get(cause.thread, PythonCalls(()))
+    calls = seen.python_calls.get(cause.thread, _NO_CALLS)
     if isinstance(event, Op) and event.name.startswith(_COMPILED[0]):
         # The region opens right before the function that was compiled.
         inside = calls.first_in(event.start_ns, event.start_ns + (event.duration_ns or 0))
         if inside is not None:
             return inside
-    if any(one.thread == cause.thread for one in seen.step.timed):
-        return calls.at(cause.start_ns) or seen.caller
-    return calls.at(cause.start_ns)
+    site = calls.at(cause.start_ns)
+    if site is None and any(one.thread == cause.thread for one in seen.step.timed):
+        return seen.caller
+    return site
 
 
 def _on_cpu(event: Event) -> Op | Call | None:
@@ -154,22 +156,11 @@ def _backward_call(event: Event, seen: Seen) -> Site | None:
     return next((call.site for call in begun), None)
 
 
-def needs_stacks(steps: Sequence[Step]) -> bool:
-    """Return whether a mode cannot tell the lines of some step, so that Python's stacks must be recorded.
-
-    Under a mode a compiled function does not run compiled, and launches outside ops go past it.
-    """
-    return any(_is_compiled(step) or _bypasses(step) for step in steps)
-
-
 def is_compiled(steps: Sequence[Step]) -> bool:
-    """Return whether something ran that ``torch.compile`` made."""
-    return any(_is_compiled(step) for step in steps)
+    """Return whether something ran that ``torch.compile`` made: under a mode it would not run compiled."""
+    return any(op.name.startswith(_COMPILED) for step in steps for op in step.ops.seen)
 
 
-def _is_compiled(step: Step) -> bool:
-    return any(op.name.startswith(_COMPILED) for op in step.ops.seen)
-
-
-def _bypasses(step: Step) -> bool:
-    return any(not call.chain for call in (*step.launches.all_calls.seen, *step.host_syncs.seen))
+def bypasses_ops(steps: Sequence[Step]) -> bool:
+    """Return whether something was launched, or waited for, outside ops: a mode does not see it."""
+    return any(not call.chain for step in steps for call in (*step.launches.all_calls.seen, *step.host_syncs.seen))

@@ -22,6 +22,8 @@ from .sites import GRAPH_BREAK, Place, Site
 PAGE = "docs/hints.md"
 DRIVER_ALLOCATIONS = "driver_allocations"
 SDPA_BACKEND = "sdpa_backend"
+MATH_SDPA_OP = "aten::_scaled_dot_product_attention_math"
+"""The op in which SDPA runs op by op; that of some devices has a longer name."""
 
 
 class Hint(NamedTuple):
@@ -201,7 +203,7 @@ def _follows(ops: Sequence[str], first: str, second: str) -> bool:
 
 
 def _in_math_sdpa(ops: Sequence[str]) -> bool:
-    return any(op.startswith("aten::_scaled_dot_product_attention_math") for op in ops)
+    return any(op.startswith(MATH_SDPA_OP) for op in ops)
 
 
 _TENSOR = re.compile(r"(?:\w+=)?(\w+)\[([\d, ]*)\]")

@@ -25,14 +25,13 @@ from .checks import (
 from .errors import MisuseError, instead
 from .events import Kernel
 from .eventset import teach_hint
-from .hints import SDPA_BACKEND
+from .hints import MATH_SDPA_OP, SDPA_BACKEND
 from .limits import NONE, Limit, limit
 from .matrix import matrix_time, percent
 from .names import COPY_ROLES, DTYPES, ROLES
 from .units import counted
 
 SDPA_BACKENDS = ("flash", "efficient", "cudnn", "math", "external")
-_MATH_OP = "aten::_scaled_dot_product_attention_math"
 # Which backend the dispatcher called, where the kernel's name alone does not tell it (AOTriton serves two).
 _BACKEND_OPS = {
     "flash": ("aten::_scaled_dot_product_flash_attention", "aten::_flash_attention"),
@@ -197,8 +196,8 @@ def _backend_of_step(kernels: Reading, ops: Reading, place: int, backend: str, e
     launched, called = kernels.chosen[place], ops.chosen[place]
     seen: Sequence[Kernel] = launched.seen
     attention = [kernel for kernel in seen if kernel.decoded.role == "attention"]
-    by_math = [kernel for kernel in seen if any(op.name == _MATH_OP for op in kernel.chain)]
-    math = bool(by_math) or any(op.name == _MATH_OP for op in called.seen)
+    by_math = [kernel for kernel in seen if any(op.name == MATH_SDPA_OP for op in kernel.chain)]
+    math = bool(by_math) or any(op.name == MATH_SDPA_OP for op in called.seen)
     found = {backend_of(kernel) for kernel in attention} | ({"math"} if math else set())
     if found - {backend}:
         headline = f"attention by {', '.join(sorted(found))} a step, {expected}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
-from .attribution import Explanation, Seen, explained, is_compiled, needs_stacks
+from .attribution import Explanation, Seen, bypasses_ops, explained, is_compiled
 from .capture import (
     BlockCapture,
     Health,
@@ -311,7 +311,7 @@ class Live(Source):
             return Explanation(why_not="lost")
         file = self.folder / "lines.json"
         compiled = is_compiled(trace.steps)
-        stacks = compiled or needs_stacks(trace.steps)
+        stacks = compiled or bypasses_ops(trace.steps)
         sites = see_lines(target, file, health=self.health, test=self.test, stacks=stacks, compiled=compiled)
         if isinstance(sites, str):
             return Explanation(why_not=sites, calls=0 if sites == "profiler" else target.calls_again)
