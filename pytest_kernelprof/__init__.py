@@ -13,7 +13,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .count import Count
-    from .errors import CaptureError, KernelprofError, MisuseError, NotMeasured, SelectorError, TooNoisy, TraceError
+    from .errors import (
+        CaptureError,
+        KernelprofError,
+        LedgerError,
+        MisuseError,
+        NotMeasured,
+        SelectorError,
+        TooNoisy,
+        TraceError,
+    )
     from .events import Call, Kernel, Memcpy, Memset, Op
     from .eventset import EventSet
     from .hints import Hint
@@ -33,6 +42,7 @@ __all__ = [
     "Kernel",
     "KernelName",
     "KernelprofError",
+    "LedgerError",
     "Memcpy",
     "Memset",
     "MisuseError",
@@ -53,7 +63,16 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(
-        ("CaptureError", "KernelprofError", "MisuseError", "NotMeasured", "SelectorError", "TooNoisy", "TraceError"),
+        (
+            "CaptureError",
+            "KernelprofError",
+            "LedgerError",
+            "MisuseError",
+            "NotMeasured",
+            "SelectorError",
+            "TooNoisy",
+            "TraceError",
+        ),
         "errors",
     ),
     **dict.fromkeys(("Call", "Kernel", "Memcpy", "Memset", "Op"), "events"),

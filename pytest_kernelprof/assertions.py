@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import checks, memory_checks, name_checks, occupancy_checks, time_checks
+from . import checks, ledger_checks, memory_checks, name_checks, occupancy_checks, time_checks
 from .attribution import is_compiled
 from .comparing import Compared, Repeatable, Rounds, clock_of, compare
 from .errors import MisuseError
 from .eventset import EventSet, Selection
 from .judging import Judge
+from .ledger.book import Slot
+from .ledger.entry import entry_of
 from .limits import AT_LEAST_ONE, BYTES, FRACTION, NONE, ONE, TIME, Limit, limit
 from .memory import Allocated
 from .model import Step, Trace
@@ -34,6 +36,7 @@ class Assertions:
     _judge: Judge
     _regions: tuple[Selection, ...]
     _repeatable: Repeatable | None
+    _slot: Slot | None
     _trace: Trace
     steps_may_differ: bool
 
@@ -525,6 +528,32 @@ class Assertions:
         """
         __tracebackhide__ = True
         self._judge.judge(checks.graphed(self._reading("kernels", selectors), allow))
+
+    def assert_matches_ledger(self, *, level: str | None = None) -> None:
+        """Check that a step launches what the ledger beside the test file says.
+
+        The ledger has an entry a test, profile and environment (``sm90``, ``gfx942``, ``cpu``): of a
+        GPU the kernels, copies, Memsets and host syncs, of a CPU test the operators.
+        ``--kernelprof-update`` writes it from what is measured.
+
+        Args:
+            level: ``roles`` tells kernels apart by library, role, data types and tensor cores,
+                ``names`` by their names too, without tiles, counters, hashes and addresses; by
+                default what ``kernelprof_ledger_level`` says, ``roles``.
+
+        Raises:
+            AssertionError: The step differs from its entry.
+            LedgerError: There is no entry, and none may be written, or the ledger cannot be read.
+            NotMeasured: Events are missing.
+        """
+        __tracebackhide__ = True
+        if self._slot is None:
+            raise MisuseError("assert_matches_ledger() needs a profile of a fixture: a ledger lies beside a test file")
+        page, classes = self._slot.page(self._trace, [str(one.region) for one in self._regions])
+        level = ledger_checks.level_of(level, page.book.policy.level)
+        readings = {name: self._reading(name) for name in classes}
+        seen = [entry_of(step, classes, level, self._trace.environment) for step in self.steps]
+        self._judge.judge(ledger_checks.matches_ledger(readings, seen, page))
 
     # How assertions read
 

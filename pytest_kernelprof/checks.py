@@ -18,6 +18,7 @@ from .errors import MisuseError
 from .events import Event, Memcpy, Memset
 from .eventset import EventSet, Selection
 from .explain import graph_launch
+from .ledger.difference import Change
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .memory import Allocated
@@ -39,6 +40,7 @@ class Outcome(Enum):
     FAIL = "fail"
     NOT_MEASURED = "not measured"
     TOO_NOISY = "too noisy to judge"
+    NO_ENTRY = "no ledger entry"
 
 
 class ChangeLine(NamedTuple):
@@ -120,6 +122,7 @@ class Verdict:
         remark: One more line, at the end.
         first: Place of the first event of the evidence in its step, where order matters.
         topic: What was asked for, where a hint depends on it.
+        ledger: What changed against a ledger.
     """
 
     outcome: Outcome
@@ -133,6 +136,7 @@ class Verdict:
     remark: str = ""
     first: int = 0
     topic: str = ""
+    ledger: tuple[Change, ...] = ()
 
     @property
     def events(self) -> list[Event]:
@@ -553,5 +557,5 @@ def failed(reading: Reading, headline: str, evidence: Sequence[Event], view: str
 
 def first_that_decides(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the first failure, else the first that could not be judged, else a pass."""
-    order = {Outcome.FAIL: 0, Outcome.NOT_MEASURED: 1, Outcome.TOO_NOISY: 2, Outcome.PASS: 3}
-    return min(verdicts, key=lambda verdict: order[verdict.outcome])
+    order = (Outcome.FAIL, Outcome.NOT_MEASURED, Outcome.TOO_NOISY, Outcome.NO_ENTRY, Outcome.PASS)
+    return min(verdicts, key=lambda verdict: order.index(verdict.outcome))

@@ -27,7 +27,7 @@ class Count(int):
     def _every(self, operation: Callable[[int], Any], words: str) -> Any:
         """Return the result of *operation*, which must be the same for the count of every step."""
         __tracebackhide__ = True
-        results = [operation(value) for value in self.values]
+        results = [operation(value) for value in dict.fromkeys(self.values)]
         if any(result != results[0] for result in results):
             raise AssertionError(self.explain(f"every step {words}"))
         return results[0]

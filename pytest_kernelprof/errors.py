@@ -36,6 +36,10 @@ class ReplayError(KernelprofError):
     """A recording is missing, or must not be replayed; the message gives reason and command."""
 
 
+class LedgerError(KernelprofError):
+    """A ledger has no entry for what was measured, or cannot be read; the message gives the cure."""
+
+
 class MisuseError(KernelprofError, ValueError):
     """An argument breaks a rule; the message gives the accepted form."""
 

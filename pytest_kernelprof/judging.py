@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from .attribution import Explanation
 from .checks import Outcome, Verdict
-from .errors import MisuseError, NotMeasured, TooNoisy
+from .errors import LedgerError, MisuseError, NotMeasured, TooNoisy
 from .hints import Hint
 from .report import text
 from .report.layout import Look
@@ -18,6 +18,7 @@ _ERRORS: dict[Outcome, type[Exception]] = {
     Outcome.FAIL: AssertionError,
     Outcome.NOT_MEASURED: NotMeasured,
     Outcome.TOO_NOISY: TooNoisy,
+    Outcome.NO_ENTRY: LedgerError,
 }
 """What each outcome but a pass raises, the one that says most first."""
 
@@ -49,7 +50,7 @@ class Checks:
         _collector.reset(self._token)
         if error is None:
             self._raise_all(self._verdicts)
-        elif isinstance(error, (AssertionError, NotMeasured)) and self._verdicts:
+        elif isinstance(error, tuple(_ERRORS.values())) and self._verdicts:
             # TooNoisy is a NotMeasured: the last that fits is the closest.
             outcome = [one for one, kind in _ERRORS.items() if isinstance(error, kind)][-1]
             self._raise_all([*self._verdicts, Verdict(outcome, str(error))])

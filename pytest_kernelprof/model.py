@@ -210,6 +210,7 @@ class Environment(NamedTuple):
         vendor: ``nvidia``, ``amd``, ``intel``.
         devices: Names of the GPUs.
         compute_capability: Such as ``9.0``.
+        arch: What the GPU runs, such as ``sm90`` or ``gfx942``.
         driver: Version of the CUDA driver interface.
         cuda: Version of the CUDA runtime.
         rocm: Version of ROCm.
@@ -222,6 +223,7 @@ class Environment(NamedTuple):
     vendor: str | None = None
     devices: tuple[str, ...] = ()
     compute_capability: str | None = None
+    arch: str | None = None
     driver: str | None = None
     cuda: str | None = None
     rocm: str | None = None

@@ -14,6 +14,9 @@ from .units import MAX_TRACE_BYTES, parse_bytes
 
 DEVICE_KINDS = ("cpu", "cuda", "rocm", "xpu", "gpu")
 ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
+LEDGER_LEVELS = ("roles", "names")
+LEDGER_KEY_PARTS = ("torch", "cuda", "rocm", "cudnn", "device")
+"""What may tell environments apart in ledgers, in this order."""
 EXPLAIN = ("on-failure", "always", "never")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -132,8 +135,7 @@ def parse_device(value: Any) -> DeviceRequirement:
 
 def parse_activities(value: Any) -> tuple[str, ...]:
     """Return the activities: a list, or text separated by commas or blanks."""
-    text = ",".join(value) if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value) else value
-    names = re.split(r"[,\s]+", text.strip()) if isinstance(text, str) else None
+    names = _listed(value)
     if names is None or not set(names) <= set(ACTIVITY_KINDS) or "cpu" not in names:
         raise ValueError(f"a list of {', '.join(ACTIVITY_KINDS)} with cpu in it (steps are CPU annotations)")
     return tuple(names)
@@ -165,6 +167,27 @@ def parse_explain(value: Any) -> str:
     if value not in EXPLAIN:
         raise ValueError(", ".join(EXPLAIN[:-1]) + f" or {EXPLAIN[-1]}")
     return str(value)
+
+
+def parse_level(value: Any) -> str:
+    """Return what tells kernels apart in ledgers."""
+    if value not in LEDGER_LEVELS:
+        raise ValueError(" or ".join(LEDGER_LEVELS))
+    return str(value)
+
+
+def parse_key_parts(value: Any) -> tuple[str, ...]:
+    """Return what tells environments apart in ledgers: a list, or text separated by commas or blanks."""
+    names = _listed(value)
+    if names is None or not set(names) <= set(LEDGER_KEY_PARTS):
+        raise ValueError(f"a list of {', '.join(LEDGER_KEY_PARTS)}")
+    return tuple(names)
+
+
+def _listed(value: Any) -> list[str] | None:
+    """Return the words of a list, or of text separated by commas or blanks; ``None`` for anything else."""
+    text = ",".join(value) if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value) else value
+    return re.split(r"[,\s]+", text.strip()) if isinstance(text, str) else None
 
 
 def parse_age(value: Any) -> timedelta:
@@ -229,6 +252,11 @@ class RunOptions:
         replay: ``never``, ``missing-device`` or ``always``.
         replay_max_age: Oldest recording that is replayed; ``None``: any.
         max_trace_size: Most that a trace may hold, in bytes, decompressed.
+        update: Bring ledgers up to date.
+        update_new: Add missing entries to ledgers.
+        strict: A missing ledger entry fails; ``None``: on CI only.
+        ledger_level: What tells kernels apart in ledgers: ``roles`` or ``names``.
+        ledger_key: What tells environments apart in ledgers beside the architecture of the GPU.
         explain: When functions are called once more to find lines of Python: ``on-failure``, ``always`` or ``never``.
         devices: ``shared``: every xdist worker sees all GPUs; ``spread``: each sees one.
         settings: Defaults of every profile.
@@ -243,6 +271,11 @@ class RunOptions:
     replay: str = "never"
     replay_max_age: timedelta | None = None
     max_trace_size: int = MAX_TRACE_BYTES
+    update: bool = False
+    update_new: bool = False
+    strict: bool | None = None
+    ledger_level: str = "roles"
+    ledger_key: tuple[str, ...] = ()
     explain: str = "on-failure"
     devices: str = "shared"
     settings: Settings = Settings()
@@ -257,6 +290,7 @@ class OptionSpec:
     kind: str
     help: str
     metavar: str | None = None
+    has_ini: bool = True
 
     @property
     def ini(self) -> str:
@@ -267,6 +301,11 @@ class OptionSpec:
     def flag(self) -> str:
         """Name on the command line."""
         return "--" + self.ini.replace("_", "-")
+
+    def sources(self, ini: Callable[[str], Any], command_line: Callable[[str], Any]) -> list[tuple[Any, str]]:
+        """Return its values, and how the user wrote each; the one that wins first."""
+        found = [(command_line(self.dest), self.flag)]
+        return [*found, (ini(self.ini), self.ini)] if self.has_ini else found
 
     @property
     def dest(self) -> str:
@@ -328,6 +367,41 @@ OPTIONS = (
         help="Keep every trace as a recording that can be replayed without a GPU (implies --kernelprof).",
     ),
     OptionSpec(
+        name="update",
+        parse=parse_bool,
+        kind="bool",
+        # In an ini file it would make every comparison pass.
+        has_ini=False,
+        help="Write ledgers anew from what is measured, and remove unused entries (implies --kernelprof).",
+    ),
+    OptionSpec(
+        name="update_new",
+        parse=parse_bool,
+        kind="bool",
+        has_ini=False,
+        help="Add missing entries to ledgers, and leave those that are there (implies --kernelprof).",
+    ),
+    OptionSpec(
+        name="strict",
+        parse=parse_bool,
+        kind="bool",
+        help="Fail where a ledger entry is missing, instead of adding it (default: where CI is set).",
+    ),
+    OptionSpec(
+        name="ledger_level",
+        parse=parse_level,
+        kind="string",
+        metavar="LEVEL",
+        help="What tells kernels apart in ledgers: roles (default: library, role, data types, tensor cores) or names.",
+    ),
+    OptionSpec(
+        name="ledger_key",
+        parse=parse_key_parts,
+        kind="args",
+        metavar="LIST",
+        help="What tells environments apart in ledgers beside the architecture: torch, cuda, rocm, cudnn, device.",
+    ),
+    OptionSpec(
         name="traces",
         parse=parse_text,
         kind="string",
@@ -386,7 +460,7 @@ def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -
     found: dict[str, Any] = {}
     asked: dict[str, str] = {}
     for option in OPTIONS:
-        for source, label in ((command_line(option.dest), option.flag), (ini(option.ini), option.ini)):
+        for source, label in option.sources(ini, command_line):
             if source is None:
                 continue
             try:
@@ -397,9 +471,19 @@ def run_options(ini: Callable[[str], Any], command_line: Callable[[str], Any]) -
             break
     run = {name: found.pop(name) for name in _OF_THE_RUN if name in found}
     options = RunOptions(settings=Settings(**found, asked=asked), **run)
+    options = _without_contradiction(options, lambda name: command_line(f"kernelprof_{name}") is not None)
+    writes = options.record or options.update or options.update_new
+    return replace(options, enabled=options.enabled or writes or options.replay != "never")
+
+
+def _without_contradiction(options: RunOptions, on_line: Callable[[str], bool]) -> RunOptions:
+    """Return the options of which none wants to write what another one replays; the command line wins."""
     if options.record and options.replay != "never":
-        on_line = {name: command_line(f"kernelprof_{name}") is not None for name in ("record", "replay")}
-        if on_line["record"] == on_line["replay"]:
+        if on_line("record") == on_line("replay"):
             raise MisuseError("record and replay exclude each other: nothing is ever written from a replay")
-        options = replace(options, replay="never") if on_line["record"] else replace(options, record=False)
-    return replace(options, enabled=options.enabled or options.record or options.replay != "never")
+        options = replace(options, replay="never") if on_line("record") else replace(options, record=False)
+    if (options.update or options.update_new) and options.replay == "always":
+        if on_line("replay"):
+            raise MisuseError("update and replay=always exclude each other: nothing is ever written from a replay")
+        options = replace(options, replay="never")
+    return options

@@ -17,6 +17,7 @@ from .events import Call, Event, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .hints import Hint, Scene, hints_for
 from .judging import Checks, Judge
+from .ledger.book import Slot
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
 from .memory import DeviceMemory
@@ -37,7 +38,7 @@ class Profile(Assertions):
 
     __slots__ = (
         *("_alike_by", "_judge", "_more_hints", "_origin", "_regions", "_repeatable", "_result", "_shown"),
-        *("_tf32_off", "_trace"),
+        *("_slot", "_tf32_off", "_trace"),
         "steps_may_differ",
     )
 
@@ -56,6 +57,7 @@ class Profile(Assertions):
         explain: Callable[[], Explanation] | None = None,
         tf32_off: bool | None = None,
         more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
+        slot: Slot | None = None,
     ) -> None:
         """Make a profile of a trace.
 
@@ -72,6 +74,7 @@ class Profile(Assertions):
             explain: Returns where events come from, for messages.
             tf32_off: Whether float32 matmuls were kept from tensor cores; ``None`` if nobody knows.
             more_hints: Returns the hints that others have for an event.
+            slot: Where it finds its ledger entry.
         """
         self._trace = trace
         self._repeatable = repeatable
@@ -81,6 +84,7 @@ class Profile(Assertions):
         self._shown = look or Look.of(None, int(verbose))
         self._tf32_off = tf32_off
         self._more_hints = more_hints
+        self._slot = slot
         self._judge = Judge(look=self._shown, keep_trace=keep_trace, origin=origin, explain=explain, hints=self._hints)
         self._result = result
         self.steps_may_differ = steps_may_differ

@@ -27,6 +27,7 @@ from .events import Event
 from .functions import Subject, function_name, subject_of
 from .hints import Hint
 from .judging import Judge
+from .ledger.book import Book, Slot
 from .load import load_trace
 from .load.own import SITE_PREFIX, STEP_PREFIX, side_of
 from .load.python_calls import python_calls
@@ -65,6 +66,8 @@ class Source(ABC):
         register: Register,
         must_name: str | None = None,
         more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
+        book: Callable[[], Book] | None = None,
+        is_shared: bool = False,
     ) -> None:
         """Make a source.
 
@@ -74,7 +77,11 @@ class Source(ABC):
             register: Is told of each profile.
             must_name: Why a profile needs a ``name=``, if it does.
             more_hints: Returns the hints that others have for an event.
+            book: Returns the ledger beside the test that runs.
+            is_shared: Several tests share the profiles, which then come in no stable order.
         """
+        self._book = book
+        self._is_shared = is_shared
         self._must_name = must_name
         self._more_hints = more_hints
         self.test = test
@@ -96,6 +103,14 @@ class Source(ABC):
             raise MisuseError(f"name={label!r} was given to two profiles of one test; each needs its own")
         self._labels.append(label)
         return label
+
+    def slot(self, label: str, settings: Settings, *, replayed: bool) -> Slot | None:
+        """Return where a profile finds its ledger entry."""
+        if self._book is None:
+            return None
+        name = None if self._is_shared and settings.name is None else label
+        needs_gpu = settings.device is not None and settings.device.is_gpu
+        return Slot(self._book, name, needs_gpu=needs_gpu, replayed=replayed)
 
     @abstractmethod
     def device(self, settings: Settings) -> Any:
@@ -378,6 +393,7 @@ class Live(Source):
             keep_trace=self._register(label, trace, file, None),
             explain=explain,
             more_hints=self._more_hints,
+            slot=self.slot(label, settings, replayed=False),
             **more,
         )
 
@@ -537,6 +553,7 @@ class Replay(Source):
             repeatable=repeat,
             explain=lambda: Explanation(why_not="replayed"),
             more_hints=self._more_hints,
+            slot=self.slot(label, settings, replayed=True),
         )
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from .errors import ReplayError, TraceError
+from .files import write_at_once
 from .load import content_of, trace_from
 from .load.kinds import is_counted
 from .load.own import METADATA_KEY
@@ -156,17 +156,8 @@ def write_gzip(content: bytes, goal: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    goal.parent.mkdir(parents=True, exist_ok=True)
-    handle, half = tempfile.mkstemp(dir=goal.parent, prefix=".half-")
-    try:
-        # mtime=0: the same content gives the same file.
-        with os.fdopen(handle, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-            packed.write(content)
-        Path(half).chmod(0o644)
-        Path(half).replace(goal)
-    except BaseException:
-        Path(half).unlink(missing_ok=True)
-        raise
+    # mtime=0: the same content gives the same file.
+    write_at_once(gzip.compress(content, mtime=0), goal)
 
 
 def why_not_recorded(trace: Trace) -> str | None:

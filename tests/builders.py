@@ -72,6 +72,7 @@ def write(path, *rows, **metadata):
 
 def run_pytest(pytester, *arguments):
     """Run the tests of an inner folder: in this process where that is the same, since torch is slow to import."""
+    arguments = ("-p", "no:inline_snapshot", *arguments)  # It has much to say, and needs a terminal.
     if any(str(argument).startswith("-n") for argument in arguments):
         return pytester.runpytest_subprocess(*arguments)
     return pytester.runpytest_inprocess(*arguments)

@@ -14,6 +14,7 @@ import pytest_kernelprof
 PACKAGE = Path(pytest_kernelprof.__file__).parent
 LAYERS = (
     "errors",
+    "files",
     "units",
     "spread",
     "driver",
@@ -32,6 +33,7 @@ LAYERS = (
     "load",
     "functions",
     "options",
+    "ledger",
     "recordings",
     "capture",
     "limits",
@@ -40,6 +42,7 @@ LAYERS = (
     "occupancy_checks",
     "memory_checks",
     "time_checks",
+    "ledger_checks",
     "report",
     "count",
     "judging",
@@ -104,11 +107,13 @@ def test_one_place_knows_torch_and_one_knows_pytest():
     assert importers_of("torch") == {"capture"}
     assert importers_of("pytest") == {"plugin"}
     assert importers_of("tabulate") == {"report"}
+    assert importers_of("jsonschema") == {"ledger"}
+    assert importers_of("filelock") == {"ledger"}
 
 
 def imported_by(code):
     """Return which of the slow packages are loaded in a fresh process after *code*."""
-    heavy = ("torch", "jsonschema", "msgspec", "tabulate")
+    heavy = ("torch", "jsonschema", "msgspec", "tabulate", "filelock")
     program = f"import sys; {code}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return result.stdout.strip()

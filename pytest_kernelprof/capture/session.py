@@ -187,6 +187,7 @@ class Session:
             requires=str(self.settings.device) if self.settings.device else None,
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             device=_device_name(torch, self.watched),
+            arch=_amd_arch(torch, self.watched),
             driver=_driver_version() if self.watched else None,
             allocator=tuple(self.allocator_entries),
             no_allocator=self.no_allocator,
@@ -211,6 +212,14 @@ def _all_threads() -> dict[str, Any]:
         return {"experimental_config": _ExperimentalConfig(profile_all_threads=True)}
     except (ImportError, TypeError):
         return {}
+
+
+def _amd_arch(torch: Any, watched: list[Accelerator]) -> str | None:
+    """Return what an AMD GPU runs, such as ``gfx942``; traces do not tell."""
+    if not watched or not torch.version.hip:
+        return None
+    properties = torch.cuda.get_device_properties(watched[0].index)
+    return str(properties.gcnArchName).partition(":")[0]
 
 
 def _device_name(torch: Any, watched: list[Accelerator]) -> str | None:

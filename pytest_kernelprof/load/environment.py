@@ -25,10 +25,12 @@ def environment(document: Document, recording: Recording | None) -> Environment:
     distributed, devices = known.get("distributedInfo"), _devices(document)
     names = tuple(str(one["name"]) for one in devices if "name" in one)
     vendor = _vendor(document, names)
+    capability = None if vendor == "amd" else _capability(devices)
     return Environment(
         vendor=vendor,
         devices=names,
-        compute_capability=None if vendor == "amd" else _capability(devices),
+        compute_capability=capability,
+        arch=_arch(vendor, capability, recording),
         driver=_cuda_version(known.get("cuda_driver_version")),
         cuda=_cuda_version(known.get("cuda_runtime_version")) or (recording.cuda if recording else None),
         rocm=recording.rocm if recording else None,
@@ -82,6 +84,13 @@ def _vendor(document: Document, names: tuple[str, ...]) -> str | None:
         if any(name.startswith(prefixes) for name in calls):
             return vendor
     return None
+
+
+def _arch(vendor: str | None, capability: str | None, recording: Recording | None) -> str | None:
+    """Return what the GPU runs, as compilers call it: ``sm90``, ``gfx942``."""
+    if vendor == "nvidia" and capability is not None:
+        return f"sm{capability.replace('.', '')}"
+    return recording.arch if recording else None
 
 
 def _capability(devices: list[dict[str, Any]]) -> str | None:

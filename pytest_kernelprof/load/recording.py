@@ -28,6 +28,7 @@ class Recording:
         test: Id of the test.
         date: When it was recorded, ISO 8601 in UTC.
         device: Name of the GPU.
+        arch: What an AMD GPU runs, such as ``gfx942``; an NVIDIA GPU's follows from its compute capability.
         driver: Version of the GPU driver.
         torch: Version of torch.
         cuda: CUDA version that torch was built for.
@@ -60,6 +61,7 @@ class Recording:
     test: str | None = None
     date: str | None = None
     device: str | None = None
+    arch: str | None = None
     driver: str | None = None
     torch: str | None = None
     cuda: str | None = None
@@ -137,6 +139,6 @@ class Recording:
 
 
 _TEXTS = (
-    *("no_gpu", "function", "module", "requires", "test", "date", "device", "driver"),
+    *("no_gpu", "function", "module", "requires", "test", "date", "device", "arch", "driver"),
     *("torch", "cuda", "rocm", "cudnn", "python", "plugin", "seal", "no_allocator", "shared_gpu"),
 )

@@ -17,6 +17,7 @@ from ..model import CLASSES, Step, Trace
 from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
+from .changes import changes_text
 from .layout import Chain, Choice, Look, Short, fits, has_room, plain_table, shown_of, table
 
 if TYPE_CHECKING:
@@ -41,13 +42,7 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
         verdict: A failure, or one that was not measured.
         look: How much is shown.
     """
-    parts = [verdict.headline]
-    if verdict.rows:
-        parts.append(guess_table(verdict.rows, look))
-    if verdict.table:
-        parts.append(plain_table(*verdict.table, look.width))
-    if verdict.allocated:
-        parts.append(_allocated_table(verdict.allocated, look))
+    parts = [verdict.headline, *_told_without_events(verdict, look)]
     if verdict.view == "order" and verdict.evidence:
         parts.append(_order_table(verdict.evidence, verdict.first, look))
     elif verdict.evidence and verdict.view in _VIEWS:
@@ -68,6 +63,18 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
     if verdict.remark:
         parts.append(verdict.remark)
     return "\n\n".join(parts)
+
+
+def _told_without_events(verdict: Verdict, look: Look) -> Iterator[str]:
+    """Yield what a verdict tells beside its events."""
+    if verdict.ledger:
+        yield changes_text(verdict.ledger, look)
+    if verdict.rows:
+        yield guess_table(verdict.rows, look)
+    if verdict.table:
+        yield plain_table(*verdict.table, look.width)
+    if verdict.allocated:
+        yield _allocated_table(verdict.allocated, look)
 
 
 def hints_text(hints: Sequence[Hint], look: Look) -> str:
@@ -492,12 +499,16 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
             shown(row["ops"]),
             shown(row["tensor_cores"]),
             "not measured" if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
+            row["ledger"] or "",
             f"replayed ({row['replayed']})" if row.get("replayed") else "",
         ]
         for row in rows
     ]
-    headers = ["test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "mark"]
-    if not any(row.get("replayed") for row in rows):
-        headers, cells = headers[:-1], [cell[:-1] for cell in cells]
+    headers = ["test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "ledger", "mark"]
+    # The last two only where any profile has them.
+    left_out = {
+        len(headers) - place for place, name in ((2, "ledger"), (1, "replayed")) if not any(row[name] for row in rows)
+    }
+    headers, *cells = ([cell for place, cell in enumerate(line) if place not in left_out] for line in (headers, *cells))
     text = tabulate(cells, headers=headers, tablefmt="plain", disable_numparse=True)
     return "\n".join(line.rstrip() for line in text.splitlines())

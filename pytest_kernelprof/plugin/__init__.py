@@ -1,4 +1,4 @@
-"""Fixtures and hooks: the only module that knows pytest. Nothing slow is imported here."""
+"""Fixtures and hooks: the only package that knows pytest. Nothing slow is imported here."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .errors import MisuseError, NotMeasured, ReplayError
-from .options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
-from .units import counted
+from ..errors import MisuseError, NotMeasured, ReplayError
+from ..options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
+from ..units import counted
+from .ledgers import KEPT, Ledgers, test_of
 
 if TYPE_CHECKING:
-    from .capture import Health
-    from .events import Event
-    from .hints import Hint
-    from .load.recording import Recording
-    from .model import Trace
-    from .names import KernelName
-    from .profile import Profile
-    from .profiled import Profiled, Register
-    from .recordings import Place
+    from ..capture import Health
+    from ..events import Event
+    from ..hints import Hint
+    from ..load.recording import Recording
+    from ..model import Trace
+    from ..names import KernelName
+    from ..profile import Profile
+    from ..profiled import Profiled, Register
+    from ..recordings import Place
 
 FIXTURES = ("profiled", "module_profiled", "session_profiled")
 NEEDS_FLAG = "needs --kernelprof"
-KEPT = ".kernelprof"
 _PROPERTY = "kernelprof"
 _PYTEST_INDENT = len("E       ")
 _REPLAYED = "kernelprof_replayed"
@@ -64,7 +64,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             group.addoption(option.flag, dest=option.dest, action="store_true", default=None, help=option.help)
         else:
             group.addoption(option.flag, dest=option.dest, metavar=option.metavar, default=None, help=option.help)
-        parser.addini(option.ini, option.help, type=_ini_type(option.kind), default=None)
+        if option.has_ini:
+            parser.addini(option.ini, option.help, type=_ini_type(option.kind), default=None)
 
 
 def _ini_type(kind: str) -> Any:
@@ -81,7 +82,7 @@ def _ini_type(kind: str) -> Any:
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the hooks that others can implement."""
-    from . import hookspecs
+    from .. import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -97,6 +98,8 @@ def pytest_configure(config: pytest.Config) -> None:
     run.shared = _share_gpus(config, options)
     config.stash[_RUN] = run
     config.pluginmanager.register(run, "kernelprof-run")
+    if options.enabled:
+        config.pluginmanager.register(run.ledgers, "kernelprof-ledgers")
 
 
 def _ini(config: pytest.Config, name: str) -> Any:
@@ -115,12 +118,12 @@ def _share_gpus(config: pytest.Config, options: RunOptions) -> str | None:
     worker = getattr(config, "workerinput", None)
     if worker is None or not options.enabled:
         return None
-    from . import workers
+    from .. import workers
 
     count = int(worker["workercount"])
     if options.devices == "shared":
         return workers.together(count, " (kernelprof_devices = spread gives each its own)")
-    from .capture import cuda_has_begun
+    from ..capture import cuda_has_begun
 
     if cuda_has_begun():
         return workers.together(count, ": CUDA had started before each could be given its own")
@@ -176,6 +179,7 @@ class Run:
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
         self.refused: str | None = None
         self.decoders: dict[str, Callable[[str], KernelName | None]] = {}
+        self.ledgers = Ledgers(self)
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -184,7 +188,7 @@ class Run:
     def get_health(self) -> Health:
         """Return whether the GPU still works in this process."""
         if self._health is None:
-            from .capture import Health
+            from ..capture import Health
 
             self._health = Health()
         return self._health
@@ -253,7 +257,7 @@ class Run:
         places = ", ".join(str(one.plugin_name) for one in hook.get_hookimpls())
         if not places and _NAMES not in sys.modules:
             return lambda: None
-        from .names import teach
+        from ..names import teach
 
         before = teach(self.decoders.setdefault(places, _decoder(hook, places)) if places else None)
         return lambda: teach(before)
@@ -271,7 +275,7 @@ class Run:
             return
         if device is None:
             return
-        from . import capture
+        from .. import capture
 
         reason = capture.missing_device(device)
         if reason:
@@ -299,7 +303,7 @@ class Run:
             return self.options.replay == "always"
         if device is None or not device.is_gpu:
             return False
-        from .capture import missing_device
+        from ..capture import missing_device
 
         return missing_device(device) is not None
 
@@ -342,7 +346,7 @@ class Run:
         """Explain ``assert profile.kernel_count == 5`` as the assertion methods do."""
         if "pytest_kernelprof.count" not in sys.modules:
             return None  # Nothing was profiled, so neither side can be a count.
-        from .count import Count
+        from ..count import Count
 
         if isinstance(left, Count):
             count, seen_from_count, other = left, op, right
@@ -356,11 +360,11 @@ class Run:
         return self.compared.splitlines()
 
     def _keep_traces(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        from .recordings import write_gzip
+        from ..recordings import write_gzip
 
         for kept in self.kept:
             if (kept.asked or kept.owner == item.nodeid) and kept.file.exists():
-                shown = self._shown(kept.goal)
+                shown = self.shown(kept.goal)
                 try:
                     write_gzip(kept.file.read_bytes(), kept.goal)
                     (kept.goal.parent / ".gitignore").write_text("*\n")
@@ -370,7 +374,8 @@ class Run:
                 if shown not in str(report.longrepr):
                     report.sections.append(("kernelprof", f"trace: {shown}   open in https://ui.perfetto.dev"))
 
-    def _shown(self, path: Path) -> str:
+    def shown(self, path: Path) -> str:
+        """Return a path as messages name it: from the folder in which pytest was called."""
         try:
             return Path(os.path.relpath(path, self.config.invocation_params.dir)).as_posix()
         except ValueError:  # Another drive on Windows.
@@ -382,7 +387,7 @@ class Run:
         Args:
             place: Where recordings of the fixture's tests lie.
         """
-        from .recordings import artifact_name
+        from ..recordings import artifact_name
 
         def register(
             label: str, trace: Trace, file: Path, note: Recording | None, *, comparison: bool = False
@@ -390,13 +395,14 @@ class Run:
             test = self.item.nodeid if self.item else place.test
             row = {
                 **_row(test, label, trace, note),
-                "owner": f"{self._shown(place.tests)}/{place.module}::{place.test}",
+                "owner": f"{self.shown(place.tests)}/{place.module}::{place.test}",
                 "comparison": comparison,
             }
             if self.item is not None:
                 self.item.user_properties.append((_PROPERTY, row))
+                self.ledgers.saw(self.item, trace)
             if note is not None:
-                return lambda: self._shown(file)
+                return lambda: self.shown(file)
             if self.options.record:
                 row["recorded"] = self._record(trace, file, place, label, test)
             kept = Kept(file, self.config.rootpath / KEPT / artifact_name(test, label), test)
@@ -404,7 +410,7 @@ class Run:
 
             def keep() -> str:
                 kept.asked = True
-                return self._shown(kept.goal)
+                return self.shown(kept.goal)
 
             return keep
 
@@ -412,7 +418,7 @@ class Run:
 
     def _record(self, trace: Trace, file: Path, place: Place, label: str, test: str) -> str:
         """Keep a trace as a recording, and return what became of it in one line."""
-        from . import recordings
+        from .. import recordings
 
         goal = place.file(label)
         kept = " (the old recording is kept)" if goal.exists() else ""
@@ -424,24 +430,27 @@ class Run:
         try:
             recordings.write(file, goal, slim=self.options.slim)
         except OSError as error:
-            return f"{_NOT_RECORDED} {self._shown(goal)}: {error.strerror}{kept}"
+            return f"{_NOT_RECORDED} {self.shown(goal)}: {error.strerror}{kept}"
         self.recorded.add(goal)
-        return self._shown(goal)
+        return self.shown(goal)
 
     def record_command(self, node: pytest.Item | pytest.Collector) -> str:
         """Return the command that records a test, as a shell takes it."""
-        path, _, test = node.nodeid.partition("::")
-        shown = self._shown(self.config.rootpath / path)
         where = f" --kernelprof-traces={shlex.quote(self.options.traces)}" if self.options.traces else ""
-        return f"pytest --kernelprof-record{where} {shlex.quote(f'{shown}::{test}' if test else shown)}"
+        return self.command(f"--kernelprof-record{where}", node)
+
+    def command(self, option: str, node: pytest.Item | pytest.Collector) -> str:
+        """Return the command that runs a test, a module or the run with an option, as a shell takes it."""
+        shown, test = self.shown(self.config.rootpath / node.nodeid.partition("::")[0]), test_of(node)
+        return f"pytest {option} {shlex.quote(f'{shown}::{test}' if test else shown)}"
 
     def place(self, node: pytest.Item | pytest.Collector, shared: str | None) -> Place:
         """Return where the recordings of a test, a module or the run lie."""
-        from .recordings import FOLDER, Place
+        from ..recordings import FOLDER, Place
 
         root = self.config.rootpath
         file = node.path if isinstance(node, (pytest.Item, pytest.Module)) else root / "session"
-        test = node.nodeid.partition("::")[2] or ("module" if isinstance(node, pytest.Module) else "session")
+        test = test_of(node) or ("module" if isinstance(node, pytest.Module) else "session")
         if self.options.traces is None:
             folder = file.parent / FOLDER
         else:
@@ -468,7 +477,7 @@ class Run:
 
     def _recorded_devices(self) -> str:
         """Return on which devices the recordings of this run's folders were made."""
-        from .recordings import devices_of, recordings_below
+        from ..recordings import devices_of, recordings_below
 
         if self.options.traces is not None:
             folders = [self._traces_folder(self.options.traces)]
@@ -537,7 +546,7 @@ class Run:
         """Show one line a profile, unless asked to be quiet."""
         rows = self.profiles()
         if rows and _verbosity(self.config) >= 0:
-            from .report.text import summary_table
+            from ..report.text import summary_table
 
             terminalreporter.section("kernelprof")
             terminalreporter.write_line(summary_table(rows))
@@ -559,7 +568,7 @@ class Run:
 
 
 _RUN = pytest.StashKey[Run]()
-_NAMES = f"{__package__}.names"
+_NAMES = "pytest_kernelprof.names"
 
 
 def _decoder(hook: Any, places: str) -> Callable[[str], KernelName | None]:
@@ -567,7 +576,7 @@ def _decoder(hook: Any, places: str) -> Callable[[str], KernelName | None]:
     source = f"the hook pytest_kernelprof_decode_kernel ({places})"
 
     def decode(name: str) -> KernelName | None:
-        from .names.taught import checked
+        from ..names.taught import checked
 
         try:
             answer = hook(name=name)
@@ -594,7 +603,7 @@ def _more_hints(hook: Any) -> Callable[[Event, Profile], list[Hint]] | None:
         nonlocal asking
         if asking:
             return []  # A hook asserted something of the profile itself, and failed.
-        from .hints import Hint, checked
+        from ..hints import Hint, checked
 
         asking = True
         try:
@@ -621,10 +630,10 @@ def _verbosity(config: pytest.Config) -> int:
 
 def _row(test: str, label: str, trace: Trace, note: Recording | None) -> dict[str, Any]:
     """Return a profile as plain values, which cross from an xdist worker by themselves."""
-    from .profile import Profile
+    from ..profile import Profile
 
     numbers = Profile(trace, steps_may_differ=True).summary()
-    row = {"test": test, "profile": label, **numbers, "replayed": None, "recorded": None}
+    row = {"test": test, "profile": label, **numbers, "replayed": None, "recorded": None, "ledger": None}
     if note is not None:
         row["measured"] = False
         row["replayed"] = f"{note.device or 'no GPU'}, {note.day}"
@@ -635,9 +644,9 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     run = request.config.stash[_RUN]
     if not run.options.enabled:
         pytest.skip(NEEDS_FLAG)
-    from .profiled import Live, Profiled, Replay, Source
-    from .recordings import Wanted
-    from .report.layout import Look
+    from ..profiled import Live, Profiled, Replay, Source
+    from ..recordings import Wanted
+    from ..report.layout import Look
 
     node = request.node
     settings = _settings(run, node)
@@ -651,6 +660,8 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "register": run.registrar(place),
         "must_name": _must_name(run, request.scope),
         "more_hints": _more_hints(node.ihook.pytest_kernelprof_hints),
+        "book": run.ledgers.book,
+        "is_shared": request.scope != "function",
     }
     source: Source
     folder: Path | None = None

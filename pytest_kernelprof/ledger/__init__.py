@@ -1,0 +1,1 @@
+"""Ledgers: the committed record of what a step launched, and how it is kept."""

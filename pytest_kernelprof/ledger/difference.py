@@ -1,0 +1,158 @@
+"""What changed between an entry of a ledger and a step, as a person would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .entry import NONE, Amount, Entry, KernelLine, Line, MemcpyLine, MemsetLine, sort_key
+
+Some = tuple[tuple[Line, int], ...]
+"""Kinds of events, and how many of each."""
+
+_FUSED_ROLES = ("attention", "norm", "softmax", "rnn", "moe", "optimizer")
+"""Kernels of these roles do what takes several others."""
+_COMPILERS = ("inductor", "triton")
+
+
+class Change(NamedTuple):
+    """One thing that changed.
+
+    Attributes:
+        class_name: The class of events.
+        kind: ``more``, ``fewer``, ``changed`` (one for one), ``fused`` or ``split``.
+        before: What the ledger has that was not seen.
+        after: What was seen that the ledger does not have.
+        range: Where one line has more or fewer events than the ledger allows: how many it allows, and how many
+            were seen; ``None`` where the ledger has none of them.
+    """
+
+    class_name: str
+    kind: str
+    before: Some = ()
+    after: Some = ()
+    range: tuple[Amount, int] | None = None
+
+    @property
+    def good_news(self) -> bool:
+        """Whether less is done than before."""
+        return self.kind in ("fewer", "fused")
+
+
+def changes(expected: Entry, seen: Entry, unsure: Sequence[str] = ()) -> list[Change]:
+    """Return what changed from an entry to what was seen of a step, the copies and syncs first.
+
+    Args:
+        expected: The entry of the ledger.
+        seen: What was seen, of the same classes and on the same level.
+        unsure: Classes that lost events: that something is gone is then not known.
+    """
+    order = ("memcpys", "host_syncs", "kernels", "memsets", "ops")
+    found = []
+    for name in sorted(seen.lines, key=order.index):
+        went, came = _differences(expected.lines[name], seen.lines[name])
+        found += _told(name, {} if name in unsure else went, came, expected.lines[name], seen.lines[name])
+    return found
+
+
+def _differences(
+    expected: Mapping[Line, Amount], seen: Mapping[Line, Amount]
+) -> tuple[dict[Line, int], dict[Line, int]]:
+    """Return of which lines there are fewer events than expected, of which more, and by how many."""
+    went: dict[Line, int] = {}
+    came: dict[Line, int] = {}
+    for line in sorted({*expected, *seen}, key=sort_key):
+        allowed, number = expected.get(line, NONE), seen.get(line, NONE).low
+        if number < allowed.low:
+            went[line] = allowed.low - number
+        elif number > allowed.high:
+            came[line] = number - allowed.high
+    return went, came
+
+
+def _told(
+    name: str,
+    went: dict[Line, int],
+    came: dict[Line, int],
+    expected: Mapping[Line, Amount],
+    seen: Mapping[Line, Amount],
+) -> list[Change]:
+    found = []
+    if name == "kernels":
+        found += [one for one in (_fused(went, came), _split(went, came)) if one]
+    if name != "ops":
+        found += _replaced(name, went, came)
+
+    def allowed(line: Line) -> tuple[Amount, int] | None:
+        return (expected[line], seen.get(line, NONE).low) if line in expected else None
+
+    found += [Change(name, "more", after=((line, number),), range=allowed(line)) for line, number in came.items()]
+    found += [Change(name, "fewer", before=((line, number),), range=allowed(line)) for line, number in went.items()]
+    return found
+
+
+def _fused(went: dict[Line, int], came: dict[Line, int]) -> Change | None:
+    """Take out several kernels that went and fewer that came and can do the work of several, if there are such."""
+    pair = _many_for_few(went, came)
+    return Change("kernels", "fused", *pair) if pair else None
+
+
+def _split(went: dict[Line, int], came: dict[Line, int]) -> Change | None:
+    pair = _many_for_few(came, went)
+    return Change("kernels", "split", pair[1], pair[0]) if pair else None
+
+
+def _many_for_few(many: dict[Line, int], few: dict[Line, int]) -> tuple[Some, Some] | None:
+    fused = {line: number for line, number in few.items() if _does_much(line)}
+    # A gemm that became another gemm went into nothing else.
+    taken = {line.family for line in few if line not in fused}
+    parts = {line: number for line, number in many.items() if line.family not in taken and line not in fused}
+    if not fused or sum(parts.values()) <= sum(fused.values()) or any(_is_twin(part, fused) for part in parts):
+        return None
+    for line in parts:
+        del many[line]
+    for line in fused:
+        del few[line]
+    return tuple(parts.items()), tuple(fused.items())
+
+
+def _does_much(line: Line) -> bool:
+    return isinstance(line, KernelLine) and (line.role in _FUSED_ROLES or _compiled(line))
+
+
+def _is_twin(part: Line, fused: Mapping[Line, int]) -> bool:
+    """Return whether a kernel does as much as those that may have swallowed it."""
+    return _does_much(part) and any(part.family == line.family and _compiled(part) == _compiled(line) for line in fused)
+
+
+def _compiled(line: Line) -> bool:
+    return isinstance(line, KernelLine) and line.library in _COMPILERS
+
+
+def _replaced(name: str, went: dict[Line, int], came: dict[Line, int]) -> list[Change]:
+    """Take out what went and came one for one: of the same family, those first that have most in common."""
+    pairs = sorted(
+        ((_in_common(old, new), old, new) for old in went for new in came if _alike(old, new)),
+        key=lambda pair: -pair[0],
+    )
+    found = []
+    for _, old, new in pairs:
+        number = min(went.get(old, 0), came.get(new, 0))
+        if number:
+            found.append(Change(name, "changed", ((old, number),), ((new, number),)))
+            for side, line in ((went, old), (came, new)):
+                side[line] -= number
+                if not side[line]:
+                    del side[line]
+    return found
+
+
+def _alike(old: Line, new: Line) -> bool:
+    """Return whether one is likely to have taken the other's place."""
+    if isinstance(old, (MemcpyLine, MemsetLine)) and isinstance(new, (MemcpyLine, MemsetLine)):
+        return old.family == new.family and (old.by == new.by or old.size_bytes == new.size_bytes)
+    return old.family == new.family
+
+
+def _in_common(one: Line, other: Line) -> int:
+    return sum(a == b for a, b in zip(one, other, strict=True))

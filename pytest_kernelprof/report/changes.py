@@ -1,0 +1,84 @@
+"""What changed against a ledger, as lines that a person would say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from ..ledger.entry import KernelLine, Line, OpLine
+from ..names import ascii_only, shorten
+from ..units import counted
+from .layout import Look, shown_of
+
+if TYPE_CHECKING:
+    from ..ledger.difference import Change, Some
+
+_NAME_WIDTH = 60
+_INDENT = "    "
+
+
+def changes_text(changes: Sequence[Change], look: Look) -> str:
+    """Return changes, a line each, the first ones only unless every row is shown."""
+    shown = shown_of(changes, look)
+    told = [_fitted(ascii_only(change_words(change, in_full=look.width is None)), look) for change in shown]
+    if len(changes) > len(shown):
+        told.append(f"... and {counted(len(changes) - len(shown), 'change')} more (-v shows all)")
+    return "\n".join(told)
+
+
+def _fitted(line: str, look: Look) -> str:
+    if look.width is None or len(line) <= look.width:
+        return line
+    return "\n".join(wrap(line, look.width, subsequent_indent=_INDENT, break_on_hyphens=False))
+
+
+def change_words(change: Change, *, in_full: bool = False) -> str:
+    """Return one change in words, such as ``gemm bf16 tensor cores -> gemm fp32 CUDA cores``.
+
+    Args:
+        change: The change.
+        in_full: Do not shorten names.
+    """
+    if change.kind in ("fused", "split"):
+        before, after = (sum(number for _, number in side) for side in (change.before, change.after))
+        sides = f"{_several(change.before, in_full)} -> {_several(change.after, in_full)}"
+        return f"{counted(before, 'kernel')} {change.kind} into {after}: {sides}"
+    if change.kind == "changed":
+        ((old, number),), ((new, _),) = change.before, change.after
+        times = f"{number} x " if number > 1 else ""
+        return times + " -> ".join(_pair(old, new, in_full))
+    sign, ((line, number),) = ("+", change.after) if change.after else ("-", change.before)
+    told = f"{sign}{number} {_whole(line, in_full)}"
+    # That none is left of what the ledger has, the number says.
+    if change.range is None or (change.range[1] == 0 and change.range[0].low == number):
+        return told
+    return f"{told}: {change.range[1]}, the ledger has {change.range[0]}"
+
+
+def _several(some: Some, in_full: bool) -> str:
+    return ", ".join((f"{number} x " if number > 1 else "") + _whole(line, in_full) for line, number in some)
+
+
+def _whole(line: Line, in_full: bool) -> str:
+    return line.words() if in_full else _short(line).words()
+
+
+def _pair(old: Line, new: Line, in_full: bool) -> tuple[str, str]:
+    """Return a line and what took its place; what both have in common beside the role is said once, or not at all."""
+    if not in_full:
+        old, new = _short(old), _short(new)
+    if isinstance(old, KernelLine) and isinstance(new, KernelLine):
+        library = old.library != new.library
+        if old.name == new.name:
+            old, new = old._replace(name=None), new._replace(name=None)
+        return old.words(library=library), new.words(library=library)
+    if isinstance(old, (KernelLine, OpLine)) or isinstance(new, (KernelLine, OpLine)) or old.by != new.by:
+        return old.words(), new.words()
+    return old.words(by=False), new.words()
+
+
+def _short(line: Line) -> Line:
+    if isinstance(line, KernelLine) and line.name is not None:
+        return line._replace(name=shorten(line.name, _NAME_WIDTH))
+    return line
