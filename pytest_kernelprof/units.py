@@ -98,6 +98,7 @@ _PLURALS = {
     "launch": "launches",
     "kernel launch": "kernel launches",
     "entry": "entries",
+    "ledger entry": "ledger entries",
     "backslash": "backslashes",
     "stretch of bytes": "stretches of bytes",
 }

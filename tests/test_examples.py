@@ -74,7 +74,7 @@ def test_every_assertion_and_option_is_in_the_documentation():
             assert f"`{name}(" in page, name
     for option in OPTIONS:
         assert f"`{option.flag}" in page
-        assert f"`{option.ini}`" in page
+        assert f"`{option.ini}`" in page or not option.has_ini
 
 
 def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypatch):
@@ -141,6 +141,46 @@ def test_the_page_on_names_is_what_the_package_does(capsys):
     exec(compile(conftest, "names.md", "exec"), hooks)
     assert hooks["pytest_kernelprof_decode_kernel"]("acme_gemm_bf16_128").role == "gemm"
     assert hooks["pytest_kernelprof_decode_kernel"]("foo") is None
+
+
+def test_the_failure_on_the_page_of_ledgers_is_what_the_package_prints():
+    from ledgering import against
+
+    with pytest.raises(AssertionError) as caught:
+        against("attn_inplace", "attn_naive").assert_matches_ledger()
+
+    shown = f"```text\nAssertionError: {caught.value}\n```"
+    assert shown in (ROOT / "docs/ledgers.md").read_text()
+
+
+def test_the_page_of_ledgers_shows_the_example_and_its_ledger():
+    page = (ROOT / "docs/ledgers.md").read_text()
+    test, ledger = (
+        page.partition("```python\n")[2].partition("```")[0],
+        page.partition("```json\n")[2].partition("```")[0],
+    )
+    source = (ROOT / "examples/ledger/test_mlp.py").read_text()
+    committed = (ROOT / "examples/ledger/__kernelprof__/test_mlp.json").read_text()
+
+    assert test.partition("\n")[2] in source
+    entry = ledger.partition('"test_the_mlp_runs_the_kernels_of_yesterday[64]"')[2].rstrip().rstrip("}").rstrip()
+    assert entry in committed
+
+
+@pytest.mark.usefixtures("needs_torch")
+def test_the_example_of_a_ledger_is_green_and_goes_red_with_another_kernel(copied, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    pytester = copied("ledger")
+    shutil.copytree(ROOT / "examples/ledger/__kernelprof__", pytester.path / "__kernelprof__")
+    pytester.runpytest_subprocess("--kernelprof-replay=always").assert_outcomes(passed=2)
+
+    ledger = pytester.path / "__kernelprof__/test_mlp.json"
+    gemms = '{"count": 3, "role": "gemm", "library": "cublas", "dtypes": ["bf16"], "tensor_cores": "yes"}'
+    ledger.write_text(ledger.read_text().replace(gemms, gemms.replace("bf16", "fp32").replace("yes", "no")))
+    red = pytester.runpytest_subprocess("--kernelprof-replay=always")
+
+    red.assert_outcomes(failed=2)
+    red.stdout.fnmatch_lines(["E *3 x gemm fp32 CUDA cores -> gemm bf16 tensor cores"])
 
 
 def test_every_role_is_in_the_documentation():

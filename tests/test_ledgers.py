@@ -143,6 +143,16 @@ def test_a_failure_shows_what_came_with_its_ops_and_names_entry_and_command():
     assert "ledger: tests/__kernelprof__/test_it.json: test_it, sm90 (made on NVIDIA H200, cuda 13.0)" in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("pair", [("attn_naive", "attn_sdpa_flash"), ("attn_naive", "attn_sdpa_math")])
+def test_changes_fit_the_terminal_and_long_lists_are_counted(pair, width):
+    text = message(against(*pair, level="names", width=width))
+    changes = text.split("\n\n")[1].splitlines()
+
+    assert max(map(len, changes)) <= width
+    assert (changes[-1] == "... and 8 changes more (-v shows all)") is (pair[1] == "attn_sdpa_math")
+
+
 def test_names_tell_apart_what_roles_do_not():
     # Both are flash attention in bf16 on tensor cores: FlashAttention 3 and the one in torch.
     assert told(against("attn_kernels_fa3", "attn_sdpa_flash"))[1:] == ["-1 fill int32 (aten)"]

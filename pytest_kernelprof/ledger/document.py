@@ -113,7 +113,7 @@ def read(path: Path, shown: str, update: str) -> Entries:
         raise LedgerError(f"{shown}: cannot be read: {error.strerror}") from None
 
     def refuse(at: str, what: str, cure: str) -> LedgerError:
-        return LedgerError(f"{shown}: {at}: {what}; {cure.format(update=update)}")
+        return LedgerError(f"{shown}: {at}: {what.rstrip('?')}; {cure.format(update=update)}")
 
     return _entries(_checked(content, refuse), refuse)
 

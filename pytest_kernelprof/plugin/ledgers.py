@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ class Ledgers:
                 key_parts=options.ledger_key,
             ),
             command=lambda option: self.run.command(option, item),
-            entries=lambda update: self._read(file, update),
+            entries=partial(self._read, file),
         )
 
     def _is_strict(self) -> bool:
@@ -237,7 +238,8 @@ class Ledgers:
             self.lines.append((f"kernelprof: {error}", bool(writes)))
             return 0
         except OSError as error:
-            self.lines.append((f"kernelprof: {shown}: not written: {error.strerror or error}", True))
+            where = f" ({self.run.shown(Path(error.filename))})" if error.filename else ""
+            self.lines.append((f"kernelprof: {shown}: not written: {error.strerror or error}{where}", True))
             return 0
         states = [accounts.state(file, place) for place in writes]
         told = [(states.count("new"), "added"), (states.count("updated"), "updated"), (len(removed), "removed")]
