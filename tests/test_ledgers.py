@@ -87,7 +87,7 @@ DIFFERENCES = {
         "5 kernels fused into 1, -1 memory copy, -1 Memset",
         "-1 Memcpy DtoD 256.0 MiB by aten::masked_fill",
         "5 kernels fused into 1: 2 x elementwise bf16 (aten), 2 x gemm bf16 tensor cores (cublas), softmax bf16 (aten) ->",
-        "    attention bf16 tensor cores (flash-attn)",
+        "  attention bf16 tensor cores (flash-attn)",
         "-1 Memset 4 B by aten::matmul",
     ],
     ("attn_sdpa_flash", "attn_sdpa_cudnn"): [

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from ..ledger.entry import KernelLine, Line, OpLine
-from ..names import ascii_only, shorten
+from ..names import shorten
 from ..units import counted
-from .layout import Look, shown_of
+from .layout import Look, listed
 
 if TYPE_CHECKING:
     from ..ledger.difference import Change, Some
 
-_NAME_WIDTH = 60
-_INDENT = "    "
+_NAME_WIDTH = 48
 
 
 def changes_text(changes: Sequence[Change], look: Look) -> str:
     """Return changes, a line each, the first ones only unless every row is shown."""
-    shown = shown_of(changes, look)
-    told = [_fitted(ascii_only(change_words(change, in_full=look.width is None)), look) for change in shown]
-    if len(changes) > len(shown):
-        told.append(f"... and {counted(len(changes) - len(shown), 'change')} more (-v shows all)")
-    return "\n".join(told)
-
-
-def _fitted(line: str, look: Look) -> str:
-    if look.width is None or len(line) <= look.width:
-        return line
-    return "\n".join(wrap(line, look.width, subsequent_indent=_INDENT, break_on_hyphens=False))
+    return listed(changes, "change", lambda change: change_words(change, in_full=look.width is None), look)
 
 
 def change_words(change: Change, *, in_full: bool = False) -> str:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ..names import shorten
+from ..names import ascii_only, shorten
+from ..units import counted
 
 if TYPE_CHECKING:
     from ..events import Event
@@ -161,6 +162,22 @@ def table(headers: Sequence[str], items: Sequence[T], tell: Callable[[T], Sequen
 def shown_of(items: Sequence[T], look: Look) -> Sequence[T]:
     """Return the items that a table shows."""
     return items if look.every_row else items[:ROW_LIMIT]
+
+
+def listed(items: Sequence[T], noun: str, tell: Callable[[T], str], look: Look, most: int = ROW_LIMIT) -> str:
+    """Return the first items or all of them, each a sentence that goes on in the next line where it is too long."""
+    shown = items if look.every_row else items[:most]
+    told = [_wrapped(ascii_only(tell(item)), look.width) for item in shown]
+    left = len(items) - len(shown)
+    return "\n".join([*told, *([f"... and {counted(left, noun)} more (-v shows all)"] if left else [])])
+
+
+def _wrapped(line: str, width: int | None) -> str:
+    if width is None or len(line) <= width:
+        return line
+    from textwrap import wrap
+
+    return "\n".join(wrap(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> bool:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import NotMeasured
@@ -18,7 +17,7 @@ from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
 from .changes import changes_text
-from .layout import Chain, Choice, Look, Short, fits, has_room, plain_table, shown_of, table
+from .layout import Chain, Choice, Look, Short, fits, has_room, listed, plain_table, shown_of, table
 
 if TYPE_CHECKING:
     from ..checks import ChangeLine, Changes, GuessRow, Verdict
@@ -79,17 +78,7 @@ def _told_without_events(verdict: Verdict, look: Look) -> Iterator[str]:
 
 def hints_text(hints: Sequence[Hint], look: Look) -> str:
     """Return hints, one after the other, the first ones only unless every row is shown."""
-    shown = hints if look.every_row else hints[:_MOST_HINTS]
-    told = [_wrapped(ascii_only(str(hint)), look) for hint in shown]
-    if len(hints) > len(shown):
-        told.append(f"... and {counted(len(hints) - len(shown), 'hint')} more (-v shows all)")
-    return "\n".join(told)
-
-
-def _wrapped(line: str, look: Look) -> str:
-    if look.width is None or len(line) <= look.width:
-        return line
-    return "\n".join(wrap(line, look.width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
+    return listed(hints, "hint", str, look, most=_MOST_HINTS)
 
 
 def event_table(events: Sequence[Event], look: Look) -> str:
