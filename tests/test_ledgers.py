@@ -239,6 +239,53 @@ def test_a_mutation_is_told_as_what_it_is(mutant):
     assert told(profile(after, book({PLACE: entry(before)}), steps_may_differ=True))[1:] == SAID_OF_MUTANTS[mutant]
 
 
+# Cases
+
+
+def case(name, folder, keep=lambda _: True):
+    """Return a case as a trace of an H200, of the rows that *keep* takes."""
+    document = json.loads((DATA / f"cases/{name}.json").read_text())
+    document["traceEvents"] = [row for row in document["traceEvents"] if keep(row)]
+    file = folder / "case.json"
+    file.write_text(json.dumps(document))
+    return load_trace(file)._replace(environment=Environment(vendor="nvidia", arch="sm90"))
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "change"),
+    [
+        ("26_graph_replay_extra_fills", "roles", "+2 fill fp32 (aten)"),
+        ("70_new_fill_kernel", "roles", "+1 fill fp32 (aten)"),
+        ("70_new_fill_kernel", "names", "+1 fill fp32 (aten) vectorized_elementwise_kernel<FillFunctor>"),
+    ],
+)
+def test_fill_kernels_that_an_upgrade_brought_are_named(tmp_path, name, level, change):
+    fills = {"26_graph_replay_extra_fills": (2, 3), "70_new_fill_kernel": (2,)}[name]
+
+    def is_older(row):
+        return row["name"] != "aten::fill_" and row.get("args", {}).get("correlation") not in fills
+
+    before, after = case(name, tmp_path, is_older), case(name, tmp_path)
+    ledger = book({PLACE: entry(before, level)}, level=level)
+
+    profile(before, ledger).assert_matches_ledger()
+    assert told(profile(after, ledger))[1:] == [change]
+
+
+def test_one_kernel_or_two_depending_on_autotuning_is_a_range(tmp_path):
+    both = case("53_count_range_needed", tmp_path)
+    one = case("53_count_range_needed", tmp_path, lambda row: row.get("args", {}).get("correlation") != 1)
+    made = entry(both)
+    assert told(profile(one, book({PLACE: made})))[1] == "-1 elementwise (inductor)"
+
+    ranged = {
+        line: Amount(0, 1) if line.role == "elementwise" else amount for line, amount in made.lines["kernels"].items()
+    }
+    ledger = book({PLACE: made._replace(lines={**made.lines, "kernels": ranged})})
+    profile(one, ledger).assert_matches_ledger()
+    profile(both, ledger).assert_matches_ledger()
+
+
 # Noise
 
 

@@ -100,6 +100,12 @@ FOLDINGS = (
         "NCCL and RCCL number the variants of their generic kernel, by unrolling and by build",
     ),
     _folding(
+        "tuning of NCCL",
+        r"\b(nccl(?:Dev)?Kernel_\w*?)_(?:RING|TREE|COLLNET_\w+?|NVLS(?:_TREE)?|PAT)_(?:LL128|LL|SIMPLE)" + _END,
+        rf"\1_{FOLDED}",
+        "NCCL picks algorithm and protocol by size and by who is how far away: ranks of one job differ in it",
+    ),
+    _folding(
         "number of a compiled region",
         r"\b(Torch-Compiled Region: )\d+/\d+(?:_\d+)*",
         rf"\1{FOLDED}",

@@ -68,5 +68,6 @@ def _pair(old: Line, new: Line, in_full: bool) -> tuple[str, str]:
 
 def _short(line: Line) -> Line:
     if isinstance(line, KernelLine) and line.name is not None:
-        return line._replace(name=shorten(line.name, _NAME_WIDTH))
+        name = line.name.replace("at::native::", "").replace("(anonymous namespace)::", "")
+        return line._replace(name=shorten(name, _NAME_WIDTH))
     return line
