@@ -15,6 +15,7 @@ PACKAGE = Path(pytest_kernelprof.__file__).parent
 LAYERS = (
     "errors",
     "files",
+    "documents",
     "units",
     "spread",
     "driver",
@@ -107,7 +108,7 @@ def test_one_place_knows_torch_and_one_knows_pytest():
     assert importers_of("torch") == {"capture"}
     assert importers_of("pytest") == {"plugin"}
     assert importers_of("tabulate") == {"report"}
-    assert importers_of("jsonschema") == {"ledger"}
+    assert importers_of("jsonschema") == {"documents"}
     assert importers_of("filelock") == {"ledger"}
 
 

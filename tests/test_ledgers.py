@@ -13,13 +13,13 @@ from builders import annotation, call, launch, memcpy, memset, op, step, write
 from ledgering import against, book, entry, h200, key, profile
 
 from pytest_kernelprof import KernelprofError, LedgerError, MisuseError, NotMeasured, Profile, load_trace
+from pytest_kernelprof.documents import path_at
 from pytest_kernelprof.ledger.accounts import Accounts
 from pytest_kernelprof.ledger.document import (
     Place,
     Write,
     entry_from,
     ledgers_below,
-    path_at,
     read,
     text_of,
     update,
@@ -674,27 +674,27 @@ BROKEN = {
     "no object": (lambda _: "[1]", r"\$\.schema: no ledger: null", "restore it"),
     "negative": (
         _edited('{"count": 2, "role": "elementwise"', '{"count": -2, "role": "elementwise"'),
-        r"sm90\.kernels\[0\]\.count: -2 is no count",
+        r"sm90\.kernels\[0\]\.count: -2 is not accepted; accepted: a whole number",
         "correct it by hand",
     ),
     "text": (
         _edited('{"count": 2, "role": "elementwise"', '{"count": "2", "role": "elementwise"'),
-        r"sm90\.kernels\[0\]\.count: \"2\" is no count",
+        r"sm90\.kernels\[0\]\.count: \"2\" is not accepted; accepted: a whole number",
         "correct it by hand",
     ),
     "fraction": (
         _edited('{"count": 2, "role": "elementwise"', '{"count": 2.5, "role": "elementwise"'),
-        r"sm90\.kernels\[0\]\.count: 2.5 is no count",
+        r"sm90\.kernels\[0\]\.count: 2.5 is not accepted; accepted: a whole number",
         "correct it by hand",
     ),
     "true": (
         _edited('{"count": 2, "role": "elementwise"', '{"count": true, "role": "elementwise"'),
-        r"sm90\.kernels\[0\]\.count: true is no count",
+        r"sm90\.kernels\[0\]\.count: true is not accepted; accepted: a whole number",
         "correct it by hand",
     ),
     "three": (
         _edited('{"count": 2, "role": "elementwise"', '{"count": [1, 2, 3], "role": "elementwise"'),
-        r"sm90\.kernels\[0\]\.count: \[1, 2, 3\] is no count",
+        r"sm90\.kernels\[0\]\.count: \[1, 2, 3\] is not accepted; accepted: a whole number",
         "correct it by hand",
     ),
     "turned range": (

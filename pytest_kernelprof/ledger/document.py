@@ -15,15 +15,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import LedgerError, instead
+from ..documents import cut, path_at, path_of, problem
+from ..errors import LedgerError
 from ..files import write_at_once
 from .entry import CPU_CLASSES, GPU_CLASSES, LINES, Amount, Entry, Line, lost_ranges, merged, sort_key
 
 FOLDER = "__kernelprof__"
 _FORMAT, _VERSION = "kernelprof/ledger/", 1
-_SCHEMA_FILE = Path(__file__).parent.parent / "schemas" / "ledger-1.schema.json"
+_SCHEMA = "ledger-1"
 _CONFLICT = re.compile(r"^(<{7} |={7}$|>{7} |\|{7} )", re.MULTILINE)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 _WIDEST_VALUE = 120
 _LOCK_SECONDS = 60
 # Where a line's field is called otherwise in the file.
@@ -139,9 +139,9 @@ def _checked(content: bytes, refuse: Refuse) -> dict[str, Any]:
         )
     document = _parsed(text, refuse)
     _check_version(document, refuse)
-    wrong = _schema_error(document)
+    wrong = problem(document, _SCHEMA)
     if wrong is not None:
-        raise refuse(_path(wrong.absolute_path), _wrong(wrong), _CORRECT)
+        raise refuse(*wrong, _CORRECT)
     checked: dict[str, Any] = document
     return checked
 
@@ -189,86 +189,18 @@ def _second(text: str, name: str) -> int:
     return 0
 
 
-def path_at(text: str, offset: int) -> str:
-    """Return the JSON path of what stands at *offset*, also in a text that is no JSON from there on."""
-    steps: list[str | int] = []
-    kinds: list[str] = []
-    last = ""
-    for match in _TOKEN.finditer(text, 0, offset):
-        token = match[0]
-        if token in "{[":
-            kinds.append(token)
-            steps.append("" if token == "{" else 0)
-        elif token in "}]" and kinds:
-            kinds.pop()
-            steps.pop()
-        elif token == "," and kinds:
-            steps[-1] = "" if kinds[-1] == "{" else int(steps[-1]) + 1
-        elif token == ":" and kinds and kinds[-1] == "{":
-            steps[-1] = last
-        else:
-            last = _unquoted(token)
-    return _path([step for step in steps if step != ""])
-
-
-def _unquoted(token: str) -> str:
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return token
-
-
-def _path(steps: Sequence[str | int]) -> str:
-    def told(step: str | int) -> str:
-        if isinstance(step, int):
-            return f"[{step}]"
-        return f".{step}" if re.fullmatch(r"[A-Za-z_]\w*", step) else f"[{json.dumps(step)}]"
-
-    return "$" + "".join(map(told, steps))
-
-
 def _check_version(document: Any, refuse: Refuse) -> None:
     __tracebackhide__ = True
     schema = document.get("schema") if isinstance(document, dict) else None
     match = re.fullmatch(re.escape(_FORMAT) + r"(\d+)", schema) if isinstance(schema, str) else None
     if match is None:
-        raise refuse("$.schema", f"no ledger: {_cut(schema)} where {_FORMAT}{_VERSION} is expected", _RESTORE)
+        raise refuse("$.schema", f"no ledger: {cut(schema)} where {_FORMAT}{_VERSION} is expected", _RESTORE)
     if int(match[1]) > _VERSION:
         raise refuse(
             "$.schema",
             f"{schema} is newer than this version of pytest-kernelprof reads ({_FORMAT}{_VERSION})",
             "upgrade pytest-kernelprof",
         )
-
-
-def _schema_error(document: Any) -> Any:
-    """Return what is wrong with a document by the schema, the most telling thing; ``None`` if nothing is."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    validator = Draft202012Validator(json.loads(_SCHEMA_FILE.read_text()))
-    return best_match(validator.iter_errors(document))
-
-
-def _wrong(error: Any) -> str:
-    """Return in few words what a validator found; its own words may hold the whole document."""
-    if error.validator == "additionalProperties":
-        known = list(error.schema.get("properties", ()))
-        strange = next(name for name in error.instance if name not in known)
-        return f"{strange!r} is no key; {instead(strange, known)}"
-    if error.validator == "required":
-        missing = next(name for name in error.validator_value if name not in error.instance)
-        return f"{missing!r} is missing"
-    if error.validator == "enum":
-        return f"{_cut(error.instance)} is not accepted; {instead(error.instance, error.validator_value)}"
-    if list(error.absolute_path)[-1:] == ["count"] or "count" in list(error.absolute_path)[-2:]:
-        return f"{_cut(error.instance)} is no count; accepted: a whole number from 0, or a pair of them: [1, 3]"
-    return f"{_cut(error.instance)} is not accepted: {error.validator} {_cut(error.validator_value)}"
-
-
-def _cut(value: Any) -> str:
-    told = json.dumps(value)
-    return told if len(told) <= _WIDEST_VALUE else f"{told[:_WIDEST_VALUE]}..."
 
 
 def _entries(document: dict[str, Any], refuse: Refuse) -> Entries:
@@ -287,10 +219,10 @@ def _entry(values: dict[str, Any], at: tuple[str | int, ...], refuse: Refuse) ->
     classes = CPU_CLASSES if "ops" in values else GPU_CLASSES
     for name in classes:
         if name not in values:
-            raise refuse(_path(at), f"{name!r} is missing", _CORRECT)
+            raise refuse(path_of(at), f"{name!r} is missing", _CORRECT)
     for name in GPU_CLASSES if "ops" in values else ():
         if name in values:
-            raise refuse(_path((*at, name)), "an entry of a GPU has no ops, one of a CPU nothing else", _CORRECT)
+            raise refuse(path_of((*at, name)), "an entry of a GPU has no ops, one of a CPU nothing else", _CORRECT)
     lines: dict[str, dict[Line, Amount]] = {}
     for name in classes:
         lines[name] = {}
@@ -298,12 +230,12 @@ def _entry(values: dict[str, Any], at: tuple[str | int, ...], refuse: Refuse) ->
             here = (*at, name, number)
             line, amount = _line(name, value), _amount(value["count"])
             if amount.low > amount.high:
-                told = f"{_cut(value['count'])} holds no number; accepted: the smaller one first"
-                raise refuse(_path((*here, "count")), told, _CORRECT)
+                told = f"{cut(value['count'])} holds no number; accepted: the smaller one first"
+                raise refuse(path_of((*here, "count")), told, _CORRECT)
             if line in lines[name]:
-                raise refuse(_path(here), "the same line twice, as after a merge", "delete one, then: {update}")
+                raise refuse(path_of(here), "the same line twice, as after a merge", "delete one, then: {update}")
             if name == "kernels" and values["level"] == "names" and "name" not in value:
-                raise refuse(_path(here), "'name' is missing, which level names needs", _CORRECT)
+                raise refuse(path_of(here), "'name' is missing, which level names needs", _CORRECT)
             lines[name][line] = amount
     return Entry(values["level"], values.get("made_on", {}), lines)
 
