@@ -36,6 +36,10 @@ class ReplayError(KernelprofError):
     """A recording is missing, or must not be replayed; the message gives reason and command."""
 
 
+class BudgetError(KernelprofError, ValueError):
+    """A budget file cannot be read, or holds what is no limit; the message gives the place and what is accepted."""
+
+
 class LedgerError(KernelprofError):
     """A ledger has no entry for what was measured, or cannot be read; the message gives the cure."""
 

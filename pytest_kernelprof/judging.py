@@ -59,6 +59,21 @@ class Checks:
             self._raise_all(self._verdicts)
 
 
+def verdicts_of(ask: Callable[[], None]) -> list[Verdict]:
+    """Return what assertions come to, without raising it.
+
+    Args:
+        ask: Makes the assertions.
+    """
+    found: list[Verdict] = []
+    token = _collector.set(found)
+    try:
+        ask()
+    finally:
+        _collector.reset(token)
+    return found
+
+
 class Judge:
     """Raises what verdicts come to, with messages that name lines of Python, cures, trace and recording."""
 

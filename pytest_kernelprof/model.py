@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import NotMeasured
+from .errors import NotMeasured, SelectorError
 from .events import FOREVER, Call, GpuEvent, Kernel, Memcpy, Memset, Op, Thread
 from .eventset import EventSet, LaunchSet, Selection
 from .names import glob
@@ -181,6 +181,24 @@ def _within(ranges: Sequence[Range], outer: Sequence[Range]) -> tuple[Range, ...
     return tuple(one for one in ranges if is_inside(one))
 
 
+def steps_named(steps: Sequence[Step], pattern: str) -> tuple[Step, ...]:
+    """Return the steps whose names match the glob *pattern*; a number is that of a step.
+
+    Raises:
+        SelectorError: There is none.
+    """
+    wanted = f"*#{pattern}" if pattern.isdecimal() else pattern
+    chosen = tuple(step for step in steps if glob(wanted, step.name))
+    if not chosen:
+        names = ", ".join(step.name for step in steps[:_MOST_NAMES]) + (", ..." if len(steps) > _MOST_NAMES else "")
+        raise SelectorError(f"no step {pattern!r}; there are: {names}")
+    return chosen
+
+
+_MOST_NAMES = 8
+
+
+_MOST_NAMES = 8
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 """The classes of events that are counted and compared apart."""
 

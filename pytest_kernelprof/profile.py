@@ -16,12 +16,12 @@ from .errors import NotMeasured
 from .events import Call, Event, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .hints import Hint, Scene, hints_for
-from .judging import Checks, Judge
+from .judging import Checks, Judge, verdicts_of
 from .ledger.book import Slot
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
 from .memory import DeviceMemory
-from .model import Environment, Orphans, Trace, TraceWarning
+from .model import Environment, Orphans, Trace, TraceWarning, steps_named
 from .report import text
 from .report.layout import Look
 from .units import plural
@@ -325,6 +325,18 @@ class Profile(Assertions):
         narrowed._regions = (*self._regions, selection)
         return narrowed
 
+    def only_steps(self, pattern: str) -> Profile:
+        """Return the profile of the steps whose names match the glob *pattern*; a number is that of a step.
+
+        Raises:
+            SelectorError: There is no such step.
+        """
+        __tracebackhide__ = True
+        chosen = steps_named(self.steps, pattern)
+        narrowed = copy(self)
+        narrowed._trace = self._trace._replace(steps=chosen)
+        return narrowed
+
     def table(self) -> str:
         """Return steps and GPU events as text: what ``print(profile)`` shows."""
         shown = text.profile_table(self.steps, self._shown)
@@ -375,6 +387,15 @@ class Profile(Assertions):
         if self._more_hints is not None:
             found += [hint for event in verdict.events for hint in self._more_hints(event, self)]
         return list(dict.fromkeys(found))
+
+    def verdicts(self, ask: Callable[[Profile], None]) -> list[tuple[checks.Verdict, str]]:
+        """Return what assertions come to, each with its message, without raising it.
+
+        Args:
+            ask: Is given the profile, and makes the assertions.
+        """
+        found = verdicts_of(lambda: ask(self))
+        return [(one, "" if one.outcome is checks.Outcome.PASS else self._judge.message(one)) for one in found]
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""

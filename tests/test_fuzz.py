@@ -12,8 +12,8 @@ import pytest
 from pytest_kernelprof import TraceError
 from pytest_kernelprof.load import reading, trace_from
 from pytest_kernelprof.report.layout import Look
+from pytest_kernelprof.report.show import View, show_markdown, show_text
 from pytest_kernelprof.report.summary import summary
-from pytest_kernelprof.report.text import trace_text
 
 hypothesis = pytest.importorskip("hypothesis", reason="fuzzing needs hypothesis (the test extra)")
 from hypothesis import HealthCheck, given, settings  # noqa: E402
@@ -75,7 +75,8 @@ def read(content):
     try:
         trace = trace_from(content, "fuzzed.json")
         json.dumps(summary([trace]), allow_nan=False)
-        trace_text(trace, Look()).encode("ascii", "backslashreplace")
+        show_text(trace, View(), Look()).encode("ascii", "backslashreplace")
+        show_markdown(trace, View())
         _, peak = tracemalloc.get_traced_memory()
     except TraceError as error:
         return str(error)

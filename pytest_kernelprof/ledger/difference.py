@@ -47,7 +47,7 @@ def changes(expected: Entry, seen: Entry, unsure: Sequence[str] = ()) -> list[Ch
         seen: What was seen, of the same classes and on the same level.
         unsure: Classes that lost events: that something is gone is then not known.
     """
-    order = ("memcpys", "host_syncs", "kernels", "memsets", "ops")
+    order = ("memcpys", "host_syncs", "kernels", "memsets", "calls", "ops")
     found = []
     for name in sorted(seen.lines, key=order.index):
         went, came = _differences(expected.lines[name], seen.lines[name])
@@ -80,7 +80,7 @@ def _told(
     found = []
     if name == "kernels":
         found += [one for one in (_fused(went, came), _split(went, came)) if one]
-    if name != "ops":
+    if name not in ("calls", "ops"):
         found += _replaced(name, went, came)
 
     def allowed(line: Line) -> tuple[Amount, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from ..model import Trace
 from ..units import MAX_TRACE_BYTES
@@ -12,17 +13,23 @@ from .reading import content_of, read, read_content
 __all__ = ["content_of", "load_trace", "trace_from"]
 
 
-def load_trace(path: str | os.PathLike[str], *, max_bytes: int = MAX_TRACE_BYTES) -> Trace:
+def load_trace(
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int = MAX_TRACE_BYTES,
+    progress: Callable[[int], object] | None = None,
+) -> Trace:
     """Read a trace that torch.profiler wrote, ``.json`` or ``.json.gz``.
 
     Args:
         path: The file; whether it is compressed is told by its first bytes, not by its name.
         max_bytes: Most that is accepted, in bytes, decompressed.
+        progress: Is told, again and again, how many more bytes of the file were read.
 
     Raises:
         TraceError: The file cannot be read, or is no such trace; says what is wrong and where.
     """
-    return build(read(os.fspath(path), max_bytes=max_bytes))
+    return build(read(os.fspath(path), max_bytes=max_bytes, progress=progress))
 
 
 def trace_from(content: bytes, path: str) -> Trace:

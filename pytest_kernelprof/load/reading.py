@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import TraceError
@@ -57,17 +57,18 @@ class Document:
         self.entries = 0
 
 
-def read(path: str, *, max_bytes: int = MAX_TRACE_BYTES) -> Document:
+def read(path: str, *, max_bytes: int = MAX_TRACE_BYTES, progress: Callable[[int], object] | None = None) -> Document:
     """Read a trace file, without joining anything.
 
     Args:
         path: The file, ``.json`` or ``.json.gz``.
         max_bytes: Most that is accepted, decompressed.
+        progress: Is told how many more bytes of the file were read.
 
     Raises:
         TraceError: It cannot be read, or is no trace of torch.profiler; says what is wrong and where.
     """
-    return _Reader(path, chunks(path, max_bytes)).read()
+    return _Reader(path, chunks(path, max_bytes, progress)).read()
 
 
 def read_content(content: bytes, path: str) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from ..errors import TraceError
@@ -25,18 +25,21 @@ _KINDS = (
 )
 
 
-def chunks(path: str, max_bytes: int = MAX_TRACE_BYTES) -> Iterator[bytes]:
+def chunks(
+    path: str, max_bytes: int = MAX_TRACE_BYTES, progress: Callable[[int], object] | None = None
+) -> Iterator[bytes]:
     """Yield the content of a trace file, decompressed; memory does not grow with the file.
 
     Args:
         path: The file. Whether it is compressed is told by its first bytes, not by its name.
         max_bytes: Most that is accepted, decompressed.
+        progress: Is told how many more bytes of the file were read, as it lies there.
 
     Raises:
         TraceError: It cannot be opened or decompressed, or holds more.
     """
     total = 0
-    for chunk in _decompressed(path, _raw_chunks(path)):
+    for chunk in _decompressed(path, _raw_chunks(path, progress)):
         total += len(chunk)
         if total > max_bytes:
             raise TraceError(
@@ -46,7 +49,7 @@ def chunks(path: str, max_bytes: int = MAX_TRACE_BYTES) -> Iterator[bytes]:
         yield chunk
 
 
-def _raw_chunks(path: str) -> Iterator[bytes]:
+def _raw_chunks(path: str, progress: Callable[[int], object] | None) -> Iterator[bytes]:
     try:
         # Asked before opening: opening a pipe waits for somebody to write.
         mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib costs 4 ms of start-up
@@ -55,6 +58,8 @@ def _raw_chunks(path: str) -> Iterator[bytes]:
             raise TraceError(f"{path}: {kind}; expected a trace, .json or .json.gz")
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             while chunk := file.read(CHUNK_BYTES):
+                if progress is not None:
+                    progress(len(chunk))
                 yield chunk
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file; expected a trace, .json or .json.gz") from None

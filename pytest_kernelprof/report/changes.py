@@ -21,12 +21,13 @@ def changes_text(changes: Sequence[Change], look: Look) -> str:
     return listed(changes, "change", lambda change: change_words(change, in_full=look.width is None), look)
 
 
-def change_words(change: Change, *, in_full: bool = False) -> str:
+def change_words(change: Change, *, in_full: bool = False, had: str = "the ledger has") -> str:
     """Return one change in words, such as ``gemm bf16 tensor cores -> gemm fp32 CUDA cores``.
 
     Args:
         change: The change.
         in_full: Do not shorten names.
+        had: How to say how many there were before.
     """
     if change.kind in ("fused", "split"):
         before, after = (sum(number for _, number in side) for side in (change.before, change.after))
@@ -41,7 +42,7 @@ def change_words(change: Change, *, in_full: bool = False) -> str:
     # That none is left of what the ledger has, the number says.
     if change.range is None or (change.range[1] == 0 and change.range[0].low == number):
         return told
-    return f"{told}: {change.range[1]}, the ledger has {change.range[0]}"
+    return f"{told}: {change.range[1]}, {had} {change.range[0]}"
 
 
 def _several(some: Some, in_full: bool) -> str:

@@ -12,7 +12,7 @@ from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
 from ..explain import notes, origin, thread
 from ..matrix import MatrixTime, matrix_time_of
-from ..model import CLASSES, Step, Trace
+from ..model import CLASSES, Step
 from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
@@ -448,28 +448,6 @@ def tensor_core_words(time: MatrixTime, steps: int) -> str:
         return "unknown, since a kernel's name does not tell"
     number = counted(time.kernels, "matrix kernel")
     return f"{words} of matrix time ({number})" if steps == 1 else f"{words} of matrix time ({number} in {steps} steps)"
-
-
-def trace_text(trace: Trace, look: Look) -> str:
-    """Return what ``kernelprof show`` prints of a trace."""
-    where = trace.environment
-    known = (
-        ", ".join(where.devices),
-        where.compute_capability and f"compute capability {where.compute_capability}",
-        where.cuda and f"CUDA {where.cuda}",
-        where.rocm and f"ROCm {where.rocm}",
-        where.torch and f"torch {where.torch}",
-        where.rank is not None and f"rank {where.rank}",
-    )
-    lines = [_printable(trace.path)]
-    lines.append(ascii_only(", ".join(part for part in known if part)) or "recorded on an unknown machine")
-    lines += [f"warning: {ascii_only(warning.message)}" for warning in trace.warnings]
-    return "\n".join(lines) + "\n\n" + profile_table(trace.steps, look)
-
-
-def _printable(path: str) -> str:
-    """Return a path as it is, but for what would move the cursor or colour the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in path)
 
 
 def summary_table(rows: Sequence[dict[str, Any]]) -> str:

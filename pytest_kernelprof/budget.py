@@ -1,0 +1,231 @@
+"""Budgets: limits on what a step does, written down once for many traces or tests.
+
+Every limit is an assertion of `Profile`, so that a recorded trace is judged as a live test is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .documents import path_of, problem
+from .errors import BudgetError
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+_SCHEMA = "budget-1"
+
+
+class Rule(NamedTuple):
+    """One thing that may be limited.
+
+    Attributes:
+        key: Its name in a budget; with ``--`` and hyphens its flag.
+        value: What its value is: ``count``, ``bytes``, ``time``, ``share``, ``flag``, ``dtypes``, ``patterns`` or
+            ``backend``.
+        help: What it asks for, as a sentence.
+        judge: The assertion: is given the profile, the value, and how events are chosen.
+        of_kernels: It can be asked of chosen kernels.
+    """
+
+    key: str
+    value: str
+    help: str
+    judge: Callable[[Profile, Any, Mapping[str, Any]], None]
+    of_kernels: bool = False
+
+
+RULES = (
+    Rule("kernels", "count", "so many kernels a step", lambda p, n, c: p.assert_kernel_count(n, **c), True),
+    Rule("max_kernels", "count", "so many at most", lambda p, n, c: p.assert_kernel_count(at_most=n, **c), True),
+    Rule("min_kernels", "count", "so many at least", lambda p, n, c: p.assert_kernel_count(at_least=n, **c), True),
+    Rule("max_launches", "count", "kernel and graph launches", lambda p, n, c: p.assert_launch_count(at_most=n, **c)),
+    Rule("no_memcpy", "flag", "no memory copy", lambda p, _, c: p.assert_no_memcpy(**c)),
+    Rule("max_memcpys", "count", "memory copies", lambda p, n, c: p.assert_memcpy_count(at_most=n, **c)),
+    Rule("max_memcpy_bytes", "bytes", "bytes copied", lambda p, n, c: p.assert_memcpy_bytes(at_most=n, **c)),
+    Rule("no_copy", "flag", "no memory copy and no copy kernel", lambda p, _, c: p.assert_no_copy(**c)),
+    Rule("no_memset", "flag", "no Memset", lambda p, _, c: p.assert_no_memset(**c)),
+    Rule(
+        "no_own_memset",
+        "flag",
+        "no Memset but those of cuBLAS and cuDNN",
+        lambda p, _, c: p.assert_no_memset(ignore_library=True, **c),
+    ),
+    Rule("max_memsets", "count", "Memsets", lambda p, n, c: p.assert_memset_count(at_most=n, **c)),
+    Rule("no_host_sync", "flag", "no host sync", lambda p, _, c: p.assert_no_host_sync(**c)),
+    Rule(
+        "no_host_sync_but",
+        "patterns",
+        "no host sync but by these ops, regions or calls",
+        lambda p, n, c: p.assert_no_host_sync(allow=n, **c),
+    ),
+    Rule("max_host_syncs", "count", "host syncs", lambda p, n, c: p.assert_host_sync_count(at_most=n, **c)),
+    Rule(
+        "tensor_cores",
+        "flag",
+        "every matrix kernel runs on tensor cores",
+        lambda p, _, c: p.assert_tensor_cores(**c),
+        True,
+    ),
+    Rule(
+        "min_tensor_cores",
+        "share",
+        "the share of matrix time on tensor cores",
+        lambda p, n, c: p.assert_tensor_cores(at_least=n, **c),
+        True,
+    ),
+    Rule(
+        "dtypes",
+        "dtypes",
+        "the only data types in names of kernels",
+        lambda p, n, c: p.assert_dtypes(set(n), **c),
+        True,
+    ),
+    Rule("sdpa_backend", "backend", "the attention that ran", lambda p, n, c: p.assert_sdpa_backend(n, **c)),
+    Rule("graphed", "flag", "every kernel came from a graph launch", lambda p, _, c: p.assert_graphed(**c), True),
+    Rule(
+        "min_occupancy",
+        "share",
+        "theoretical occupancy of every kernel",
+        lambda p, n, c: p.assert_occupancy(at_least=n, **c),
+        True,
+    ),
+    Rule("max_gpu_time", "time", "GPU time a step, the median", lambda p, n, c: p.assert_gpu_time(at_most=n, **c)),
+    Rule("max_cpu_time", "time", "CPU time a step, the median", lambda p, n, _: p.assert_cpu_time(at_most=n)),
+    Rule("max_peak_memory", "bytes", "peak GPU memory", lambda p, n, _: p.assert_peak_memory(at_most=n)),
+    Rule("max_allocated_memory", "bytes", "GPU memory allocated", lambda p, n, _: p.assert_allocated_memory(at_most=n)),
+    Rule(
+        "no_device_allocation",
+        "flag",
+        "the allocator asks the driver for nothing",
+        lambda p, *_: p.assert_no_device_allocation(),
+    ),
+)
+"""What a budget may limit, in the order in which it is judged."""
+
+_BY_KEY = {rule.key: rule for rule in RULES}
+_OP_RULES: dict[str, Callable[[Profile, str, int], None]] = {
+    "calls": lambda p, name, n: p.assert_op_count(name, n),
+    "max_calls": lambda p, name, n: p.assert_op_count(name, at_most=n),
+    "min_calls": lambda p, name, n: p.assert_op_count(name, at_least=n),
+}
+_SCOPES = ("region", "step", "kernel", "op")
+
+
+class BudgetLine(NamedTuple):
+    """One limit of a budget.
+
+    Attributes:
+        key: What is limited.
+        value: How.
+        scope: ``region``, ``step``, ``kernel`` or ``op``; ``None`` for the whole step.
+        pattern: Which of them, as a glob.
+    """
+
+    key: str
+    value: Any
+    scope: str | None = None
+    pattern: str = "*"
+
+    def __str__(self) -> str:
+        value = str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)
+        where = f"{self.scope} {self.pattern!r}: " if self.scope else ""
+        return f"{where}{self.key} = {value}"
+
+    def judge(self, profile: Profile) -> None:
+        """Assert it of a profile.
+
+        Raises:
+            AssertionError: It is broken.
+            KernelprofError: It cannot be judged.
+        """
+        __tracebackhide__ = True
+        if self.scope == "op":
+            _OP_RULES[self.key](profile, self.pattern, self.value)
+            return
+        if self.scope == "region":
+            profile = profile.region(self.pattern)
+        elif self.scope == "step":
+            profile = profile.only_steps(self.pattern)
+        chosen = {"named": self.pattern} if self.scope == "kernel" else {}
+        _BY_KEY[self.key].judge(profile, self.value, chosen)
+
+
+class Budget(NamedTuple):
+    """Limits, and where they come from.
+
+    Attributes:
+        source: The file, or the command line.
+        lines: The limits.
+    """
+
+    source: str
+    lines: tuple[BudgetLine, ...]
+
+
+def budget_of(path: Path, shown: str | None = None) -> Budget:
+    """Read a budget.
+
+    Args:
+        path: The file, TOML.
+        shown: How a message names it.
+
+    Raises:
+        BudgetError: It cannot be read, or holds something that is no limit; says where, and what is accepted.
+    """
+    __tracebackhide__ = True
+    shown = shown or str(path)
+    try:
+        document = _toml().loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise BudgetError(f"{shown}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise BudgetError(f"{shown}: not UTF-8 at byte {error.start}") from None
+    except ValueError as error:
+        raise BudgetError(f"{shown}: no TOML: {error}") from None
+    wrong = problem(document, _SCHEMA)
+    if wrong is not None:
+        raise BudgetError(f"{shown}: {wrong[0]}: {wrong[1]}")
+    lines = tuple(_lines(document))
+    if not lines:
+        raise BudgetError(f"{shown}: $: limits nothing; accepted: such as max_kernels = 5")
+    check_values(lines, shown)
+    return Budget(shown, lines)
+
+
+def _toml() -> Any:
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10; pytest brings it there.
+        import tomli as tomllib
+    return tomllib
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[BudgetLine]:
+    order = {rule.key: number for number, rule in enumerate(RULES)}
+    for key in sorted((key for key in document if key in _BY_KEY), key=order.__getitem__):
+        yield BudgetLine(key, document[key])
+    for scope in _SCOPES:
+        for pattern, limits in document.get(scope, {}).items():
+            for key in sorted(limits, key=lambda key: order.get(key, 0)):
+                yield BudgetLine(key, limits[key], scope, pattern)
+
+
+def check_values(lines: Sequence[BudgetLine], shown: str) -> None:
+    """Refuse values that the schema cannot tell from good ones, such as unknown units and data types."""
+    from .limits import BYTES, TIME
+    from .names import DTYPES
+
+    for line in lines:
+        kind = _BY_KEY[line.key].value if line.key in _BY_KEY else "count"
+        at = path_of([*([line.scope, line.pattern] if line.scope else []), line.key])
+        try:
+            if kind in ("bytes", "time"):
+                (BYTES if kind == "bytes" else TIME).parse(line.value, f"{line.key} = {line.value!r}")
+        except ValueError as error:
+            raise BudgetError(f"{shown}: {at}: {error}") from None
+        for name in line.value if kind == "dtypes" else ():
+            if name not in DTYPES:
+                raise BudgetError(f"{shown}: {at}: {name!r} is no data type; accepted: {', '.join(DTYPES)}")
