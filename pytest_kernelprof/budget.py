@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .checks import Outcome
 from .documents import path_of, problem
-from .errors import BudgetError
+from .errors import BudgetError, NotMeasured, SelectorError
+from .units import counted
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -163,6 +165,47 @@ class Budget(NamedTuple):
 
     source: str
     lines: tuple[BudgetLine, ...]
+
+
+_ALSO_ON_CPU = ("max_cpu_time",)
+
+
+def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
+    """Judge a profile by every limit that has to do with it.
+
+    Limits for regions and steps that it does not have are left out: a budget is for many tests.
+
+    Args:
+        budget: The limits.
+        profile: The profile.
+        on_cpu: Its test is for the CPU: only operators and CPU time are judged.
+
+    Raises:
+        AssertionError: Limits are broken.
+        NotMeasured: None is, and some could not be judged.
+    """
+    __tracebackhide__ = True
+    broken, unjudged, told = 0, 0, []
+    for line in budget.lines:
+        if on_cpu and line.scope != "op" and line.key not in _ALSO_ON_CPU:
+            continue
+        try:
+            found = profile.verdicts(line.judge)
+        except SelectorError:
+            continue
+        except NotMeasured as error:
+            unjudged += 1
+            told.append(f"{line}\n\n{error}")
+            continue
+        for verdict, message in found:
+            broken += verdict.outcome is Outcome.FAIL
+            unjudged += verdict.outcome not in (Outcome.FAIL, Outcome.PASS)
+            told += [f"{line}\n\n{message}"] if message else []
+    if told:
+        headline = (
+            f"{counted(broken, 'limit')} of {budget.source} broken" if broken else f"{budget.source} not measured"
+        )
+        raise (AssertionError if broken else NotMeasured)("\n\n".join([headline, *told]))
 
 
 def budget_of(path: Path, shown: str | None = None) -> Budget:

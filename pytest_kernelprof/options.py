@@ -55,6 +55,7 @@ class Settings:
         setup: Called before every call; what it returns becomes the arguments.
         device: What the test needs (marker only).
         trace: Name of a recording that several tests share (marker only).
+        budget: File of limits that every profile is judged by; ``None`` for none.
         asked: Who set each of them that is no default, as a message's end: ``by the marker``.
     """
 
@@ -66,6 +67,7 @@ class Settings:
     setup: Callable[[], Any] | None = None
     device: DeviceRequirement | None = None
     trace: str | None = None
+    budget: str | None = None
     asked: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
 
     def noted(self) -> dict[str, Any]:
@@ -219,6 +221,15 @@ def parse_text(value: Any) -> str:
     return value
 
 
+def parse_budget(value: Any) -> str | None:
+    """Return the file of a budget; ``False`` is none."""
+    if value is False:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a TOML file, or False for none")
+    return value
+
+
 def _parse_setup(value: Any) -> Callable[[], Any]:
     if not callable(value):
         raise ValueError("a function without arguments")  # noqa: TRY004 - merged() words it
@@ -234,6 +245,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "setup": _parse_setup,
     "device": parse_device,
     "trace": parse_text,
+    "budget": parse_budget,
 }
 _MARKER_ONLY = ("device", "trace")
 
@@ -345,6 +357,13 @@ OPTIONS = (
         kind="args",
         metavar="LIST",
         help="What torch.profiler records, such as cpu,cuda (default: whatever is there).",
+    ),
+    OptionSpec(
+        name="budget",
+        parse=parse_text,
+        kind="string",
+        metavar="FILE",
+        help="Judge every profile by the limits in this TOML file, below pytest's root folder.",
     ),
     OptionSpec(
         name="not_measured",

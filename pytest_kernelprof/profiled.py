@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol, cast
 
 from .attribution import Explanation, Seen, bypasses_ops, explained, is_compiled
+from .budget import Budget, keep_to
 from .capture import (
     BlockCapture,
     Health,
@@ -68,6 +69,7 @@ class Source(ABC):
         more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
         book: Callable[[], Book] | None = None,
         is_shared: bool = False,
+        budget: Callable[[str], Budget] | None = None,
     ) -> None:
         """Make a source.
 
@@ -78,9 +80,11 @@ class Source(ABC):
             must_name: Why a profile needs a ``name=``, if it does.
             more_hints: Returns the hints that others have for an event.
             book: Returns the ledger beside the test that runs.
+            budget: Reads a file of limits.
             is_shared: Several tests share the profiles, which then come in no stable order.
         """
         self._book = book
+        self._budget = budget
         self._is_shared = is_shared
         self._must_name = must_name
         self._more_hints = more_hints
@@ -103,6 +107,19 @@ class Source(ABC):
             raise MisuseError(f"name={label!r} was given to two profiles of one test; each needs its own")
         self._labels.append(label)
         return label
+
+    def judged(self, profile: Profile, settings: Settings) -> Profile:
+        """Return a profile that keeps to the budget of its test.
+
+        Raises:
+            AssertionError: It does not.
+            NotMeasured: It cannot be judged.
+        """
+        __tracebackhide__ = True
+        if settings.budget is not None and self._budget is not None:
+            on_cpu = settings.device is not None and not settings.device.is_gpu
+            keep_to(self._budget(settings.budget), profile, on_cpu=on_cpu)
+        return profile
 
     def slot(self, label: str, settings: Settings, *, replayed: bool) -> Slot | None:
         """Return where a profile finds its ledger entry."""
@@ -633,7 +650,7 @@ class Profiled:
             ReplayError: Under replay: there is no recording that may be judged.
         """
         __tracebackhide__ = True
-        return self._source.profile(self._settings, function, args, kwargs)
+        return self._source.judged(self._source.profile(self._settings, function, args, kwargs), self._settings)
 
     def block(self) -> Block:
         """Return a context manager that records its block once, as one step.
@@ -686,3 +703,4 @@ class Block:
         self._profile = self._open.close(kind, error, trace)
         if self._profile is not None:
             self._state = "ended"
+            self._source.judged(self._profile, self._settings)

@@ -54,6 +54,7 @@ LAYERS = (
     "profile",
     "budget",
     "profiled",
+    "doctor",
     "cli",
     "hookspecs",
     "plugin",

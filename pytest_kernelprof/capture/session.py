@@ -23,14 +23,15 @@ from .neighbours import neighbour_on
 
 def refuse_other_profiler(torch: Any) -> None:
     """Refuse to start inside another profiler: on new torch that silently empties the outer trace."""
-    if _profiler_active(torch):
+    if profiler_active(torch):
         raise CaptureError(
             "a torch profiler is already active: two empty each other's traces; "
             "stop it before profiled() is called (a fixture or another plugin may have started it)"
         )
 
 
-def _profiler_active(torch: Any) -> bool:
+def profiler_active(torch: Any) -> bool:
+    """Return whether a torch profiler runs in this process."""
     return bool(torch.autograd.profiler._is_profiler_enabled or torch.autograd._profiler_enabled())
 
 
@@ -119,7 +120,7 @@ class Session:
         """Stop without a trace, so that the next test finds no profiler running."""
         with suppress(Exception), quiet():  # The error that brought us here is the one to report.
             self.profiler.stop()
-        if _profiler_active(self.torch):
+        if profiler_active(self.torch):
             # stop() synchronises first, which fails once the context is lost.
             with suppress(Exception):
                 self.torch.autograd._disable_profiler()
@@ -168,7 +169,7 @@ class Session:
         Raises:
             CaptureError: Ours is no longer running.
         """
-        if not _profiler_active(self.torch):
+        if not profiler_active(self.torch):
             raise CaptureError(f"another torch profiler was already running inside {where}: our trace is empty")
 
     def export(self, path: Path) -> None:

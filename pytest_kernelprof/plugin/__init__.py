@@ -22,6 +22,7 @@ from ..units import counted
 from .ledgers import KEPT, Ledgers, test_of
 
 if TYPE_CHECKING:
+    from ..budget import Budget
     from ..capture import Health
     from ..events import Event
     from ..hints import Hint
@@ -49,10 +50,11 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _WORDS = {"==": "", "!=": "anything but ", "<=": "at most ", "<": "below ", ">=": "at least ", ">": "above "}
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _MARKER_HELP = (
-    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=): how the test is "
+    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=, budget=): how the test is "
     "profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
     "absent; warmup= and steps= count calls; setup= is called before every call and returns its arguments; trace= "
-    "names a recording that several tests share."
+    "names a recording that several tests share; budget= names a TOML file of limits, False switches that of the "
+    "project off."
 )
 
 
@@ -180,6 +182,7 @@ class Run:
         self.refused: str | None = None
         self.decoders: dict[str, Callable[[str], KernelName | None]] = {}
         self.ledgers = Ledgers(self)
+        self.budgets: dict[str, Budget] = {}
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -444,6 +447,21 @@ class Run:
         shown, test = self.shown(self.config.rootpath / node.nodeid.partition("::")[0]), test_of(node)
         return f"pytest {option} {shlex.quote(f'{shown}::{test}' if test else shown)}"
 
+    def budget(self, name: str) -> Budget:
+        """Return the limits in a file: on the command line below the current folder, else below pytest's root.
+
+        Raises:
+            BudgetError: It cannot be read.
+        """
+        __tracebackhide__ = True
+        if name not in self.budgets:
+            from ..budget import budget_of
+
+            on_line = self.config.getoption("kernelprof_budget") == name
+            file = (self.config.invocation_params.dir if on_line else self.config.rootpath) / name
+            self.budgets[name] = budget_of(file, self.shown(file))
+        return self.budgets[name]
+
     def place(self, node: pytest.Item | pytest.Collector, shared: str | None) -> Place:
         """Return where the recordings of a test, a module or the run lie."""
         from ..recordings import FOLDER, Place
@@ -661,6 +679,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "must_name": _must_name(run, request.scope),
         "more_hints": _more_hints(node.ihook.pytest_kernelprof_hints),
         "book": run.ledgers.book,
+        "budget": run.budget,
         "is_shared": request.scope != "function",
     }
     source: Source
