@@ -202,9 +202,7 @@ def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
             unjudged += verdict.outcome not in (Outcome.FAIL, Outcome.PASS)
             told += [f"{line}\n\n{message}"] if message else []
     if told:
-        headline = (
-            f"{counted(broken, 'limit')} of {budget.source} broken" if broken else f"{budget.source} not measured"
-        )
+        headline = f"{counted(broken or unjudged, 'limit')} of {budget.source} {'broken' if broken else 'not measured'}"
         raise (AssertionError if broken else NotMeasured)("\n\n".join([headline, *told]))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..errors import MisuseError, NotMeasured, ReplayError
+from ..errors import BudgetError, MisuseError, NotMeasured, ReplayError
 from ..options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
 from ..units import counted
 from .ledgers import KEPT, Ledgers, test_of
@@ -50,8 +50,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _WORDS = {"==": "", "!=": "anything but ", "<=": "at most ", "<": "below ", ">=": "at least ", ">": "above "}
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _MARKER_HELP = (
-    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=, budget=): how the test is "
-    "profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
+    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=, budget=): how the test "
+    "is profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
     "absent; warmup= and steps= count calls; setup= is called before every call and returns its arguments; trace= "
     "names a recording that several tests share; budget= names a TOML file of limits, False switches that of the "
     "project off."
@@ -102,6 +102,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(run, "kernelprof-run")
     if options.enabled:
         config.pluginmanager.register(run.ledgers, "kernelprof-ledgers")
+        try:
+            if options.settings.budget is not None:
+                run.budget(options.settings.budget)
+        except BudgetError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 def _ini(config: pytest.Config, name: str) -> Any:
