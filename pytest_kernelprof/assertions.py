@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import checks, ledger_checks, memory_checks, name_checks, occupancy_checks, time_checks
+from . import checks, memory_checks, name_checks, occupancy_checks, time_checks
 from .attribution import is_compiled
 from .comparing import Compared, Repeatable, Rounds, clock_of, compare
 from .errors import MisuseError
 from .eventset import EventSet, Selection
 from .judging import Judge
-from .ledger.book import Slot
-from .ledger.entry import entry_of
 from .limits import AT_LEAST_ONE, BYTES, FRACTION, NONE, ONE, TIME, Limit, limit
 from .memory import Allocated
 from .model import Step, Trace
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .checks import Pattern, Reading
+    from .ledger.book import Slot
 
 _OF_OPS = ("launched_by", "region", "allow_empty")
 _OF_GUESSES = ("named", "matching", "launched_by", "region", "stream", "allow_empty")
@@ -549,6 +548,10 @@ class Assertions:
         __tracebackhide__ = True
         if self._slot is None:
             raise MisuseError("assert_matches_ledger() needs a profile of a fixture: a ledger lies beside a test file")
+        # Who asserts nothing of a ledger does not wait for it: the command line judges in a tenth of a second.
+        from . import ledger_checks
+        from .ledger.entry import entry_of
+
         page, classes = self._slot.page(self._trace, [str(one.region) for one in self._regions])
         level = ledger_checks.level_of(level, page.book.policy.level)
         readings = {name: self._reading(name) for name in classes}

@@ -12,18 +12,20 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import MisuseError
 from .events import Event, Memcpy, Memset
 from .eventset import EventSet, Selection
 from .explain import graph_launch
-from .ledger.difference import Change
 from .limits import AT_LEAST_ONE, NONE, Limit
 from .load.calls import CallKind, call_kind
 from .memory import Allocated
 from .names import base_name, close_names, decode_kernel, demangled, glob, matches
 from .units import counted, format_bytes, plural
+
+if TYPE_CHECKING:
+    from .ledger.difference import Change
 
 COPY_KINDS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
 _LIBRARY_MEMSET_BYTES = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import checks
 from .assertions import Assertions
@@ -17,7 +17,6 @@ from .events import Call, Event, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .hints import Hint, Scene, hints_for
 from .judging import Checks, Judge, verdicts_of
-from .ledger.book import Slot
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
 from .memory import DeviceMemory
@@ -25,6 +24,9 @@ from .model import Environment, Orphans, Trace, TraceWarning, steps_named
 from .report import text
 from .report.layout import Look
 from .units import plural
+
+if TYPE_CHECKING:
+    from .ledger.book import Slot
 
 
 class Profile(Assertions):

@@ -88,12 +88,22 @@ def diff(before: Trace, after: Trace) -> TraceDiff:
         before,
         after,
         tuple(_obstacles(before, after, compared)),
-        tuple(name for name in _PROPERTIES if not (_known(before, name) and _known(after, name))),
+        tuple(_unknown(before, after)),
         left_out,
         tuple(_notes(before, after, compared)),
         {name: [change for change in found if change.class_name == name] for name in compared},
         tuple(_slower(before, after)) if "kernels" in compared else (),
     )
+
+
+def _unknown(before: Trace, after: Trace) -> Iterable[str]:
+    """Yield the properties that one of two traces does not tell; a GPU of NVIDIA has no version of ROCm."""
+    vendors = {_known(before, "vendor"), _known(after, "vendor")}
+    senseless = {"nvidia": ("rocm",), "amd": ("cuda", "driver", "compute_capability")}
+    left_out = senseless.get(vendors.pop() or "", ()) if len(vendors) == 1 else ()
+    for name in _PROPERTIES:
+        if name not in left_out and not (_known(before, name) and _known(after, name)):
+            yield name
 
 
 def _known(trace: Trace, name: str) -> Any:

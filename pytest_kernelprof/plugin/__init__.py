@@ -50,11 +50,11 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _WORDS = {"==": "", "!=": "anything but ", "<=": "at most ", "<": "below ", ">=": "at least ", ">": "above "}
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _MARKER_HELP = (
-    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=, budget=): how the test "
-    "is profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where that is "
-    "absent; warmup= and steps= count calls; setup= is called before every call and returns its arguments; trace= "
-    "names a recording that several tests share; budget= names a TOML file of limits, False switches that of the "
-    "project off."
+    "kernelprof(device=, warmup=, steps=, steps_may_differ=, name=, activities=, setup=, trace=, budget=): how the "
+    "test is profiled. device= is cpu, cuda, rocm, xpu, gpu or with a capability cuda>=9.0: the test is skipped where "
+    "that is absent; warmup= and steps= count calls; setup= is called before every call and returns its arguments; "
+    "trace= names a recording that several tests share; budget= names a TOML file of limits, False switches that of "
+    "the project off."
 )
 
 

@@ -24,7 +24,7 @@ _NOUNS = {
     "ops": "op",
 }
 _MOST_CHAINS = 2
-_CHAIN_WIDTH = 72
+_CHAIN_WIDTH = 80
 
 
 def diff_text(found: TraceDiff, width: int | None, *, top: int | None, forced: bool) -> str:

@@ -16,7 +16,6 @@ from ..model import CLASSES, Step
 from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
-from .changes import changes_text
 from .layout import Chain, Choice, Look, Short, fits, has_room, listed, plain_table, shown_of, table
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
 def _told_without_events(verdict: Verdict, look: Look) -> Iterator[str]:
     """Yield what a verdict tells beside its events."""
     if verdict.ledger:
+        from .changes import changes_text
+
         yield changes_text(verdict.ledger, look)
     if verdict.rows:
         yield guess_table(verdict.rows, look)
