@@ -72,8 +72,16 @@ def problem(document: Any, schema: str) -> tuple[str, str] | None:
     """
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator(schema).iter_errors(document))
-    return None if error is None else (path_of(error.absolute_path), _wrong(error))
+    errors = list(_validator(schema).iter_errors(document))
+    error = best_match(errors)
+    if error is None:
+        return None
+    if error.validator == "required":
+        # Of a key that is missing and one that is strange, the strange one tells: it was mistyped.
+        beside = error.parent.context if error.parent else errors
+        strange = [one for one in beside if one.validator == "additionalProperties" and one.path == error.path]
+        error = next(iter(strange), error)
+    return path_of(error.absolute_path), _wrong(error)
 
 
 def _wrong(error: Any) -> str:
@@ -85,6 +93,8 @@ def _wrong(error: Any) -> str:
     if error.validator == "required":
         missing = next(name for name in error.validator_value if name not in error.instance)
         return f"{missing!r} is missing"
+    if error.validator == "const" and not _described(error):
+        return f"{cut(error.instance)} is not accepted; accepted: {cut(error.validator_value)}"
     if error.validator == "enum":
         return f"{cut(error.instance)} is not accepted; {instead(error.instance, error.validator_value)}"
     accepted = _described(error)

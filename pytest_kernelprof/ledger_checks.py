@@ -31,6 +31,10 @@ def level_of(level: Any, default: str) -> str:
     return str(level)
 
 
+_MEASURED = ("same", "new", "updated", "differs", "missing")
+"""What may become of a profile that was measured whole."""
+
+
 class _Finding(NamedTuple):
     """What became of a profile and its entry.
 
@@ -58,7 +62,8 @@ def matches_ledger(readings: Mapping[str, Reading], seen: Sequence[Entry], page:
     """
     __tracebackhide__ = True
     found = _broken(readings, seen, page) or _unjudged(readings, page) or _judged(readings, seen, page)
-    page.note(found.state, found.entry)
+    measured = seen[0] if found.state in _MEASURED else None
+    page.note(found.state, measured, found.entry)
     return found.verdict
 
 
@@ -127,8 +132,14 @@ def _why_kept(seen: Sequence[Entry], page: Page, asked: bool) -> str:
     if asked and page.slot.replayed:
         return "nothing is written from a replay"
     if asked and _differ(seen):
-        return "the steps differ, so nothing is written; a count may be a range in the ledger: [1, 3]"
+        return _FROM_ONE_STEP
     return ""
+
+
+_FROM_ONE_STEP = (
+    "the steps differ, so nothing is written; write the entry from one step, with --kernelprof-update "
+    "--kernelprof-steps=1, then make its counts ranges by hand: [1, 3]"
+)
 
 
 def _differs(
@@ -195,7 +206,7 @@ def _events(readings: Mapping[str, Reading], place: int, seen: Entry, found: Seq
 
 def _good_news(found: Sequence[Change]) -> str:
     good = all(one.good_news for one in found)
-    return "less is done than before: if that is meant, update the ledger" if good else ""
+    return "fewer than before: if that is meant, update the ledger" if good else ""
 
 
 def _about(page: Page, option: str = "--kernelprof-update") -> list[str]:
@@ -205,7 +216,7 @@ def _about(page: Page, option: str = "--kernelprof-update") -> list[str]:
     told = ", ".join([*([made["device"]] if "device" in made else []), *versions])
     return [
         f"ledger: {page.book.shown}: {page.place.words()}" + (f" (made on {told})" if told else ""),
-        f"to accept: {page.book.command(option)}",
+        f"to accept{', where the device is' if page.slot.replayed else ''}: {page.book.command(option)}",
     ]
 
 

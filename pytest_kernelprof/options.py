@@ -180,7 +180,7 @@ def parse_level(value: Any) -> str:
 
 def parse_key_parts(value: Any) -> tuple[str, ...]:
     """Return what tells environments apart in ledgers: a list, or text separated by commas or blanks."""
-    names = _listed(value)
+    names = [] if value in ("", [], ()) else _listed(value)
     if names is None or not set(names) <= set(LEDGER_KEY_PARTS):
         raise ValueError(f"a list of {', '.join(LEDGER_KEY_PARTS)}")
     return tuple(names)

@@ -440,7 +440,7 @@ def test_at_most_three_hints_are_shown():
         Profile(trace, more_hints=lambda *_: [Hint("a", "b"), Hint("c", "d")]).assert_op_count("*", 0)
 
     assert str(caught.value).count("\nhint: ") == 3
-    assert "... and 1 hint more (-v shows all)" in str(caught.value)
+    assert "... and 1 more hint (-v shows all)" in str(caught.value)
 
 
 def test_a_pass_and_what_was_not_measured_ask_for_nothing(made):

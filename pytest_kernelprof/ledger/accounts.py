@@ -17,7 +17,7 @@ class _Test(NamedTuple):
 
     Attributes:
         passed: It ran to its end.
-        keys: The environments of its profiles.
+        keys: The environments in which it profiled.
     """
 
     passed: bool
@@ -39,12 +39,12 @@ class Accounts:
 
         Args:
             values: ``file``, its ledger; ``test``, its name in its file; ``passed``, whether it ran to its end;
-                ``keys``, the environments of its profiles; ``notes``, as `Note.values` tells them.
+                ``keys``, the environments in which it profiled, not those of recordings; ``notes``, as
+                `Note.values` tells them.
         """
         file = Path(values["file"])
-        keys = {*values["keys"], *(note["place"][2] for note in values["notes"])}
-        self._keys |= keys
-        self._tests[file, values["test"]] = _Test(values["passed"], frozenset(keys))
+        self._keys |= set(values["keys"])
+        self._tests[file, values["test"]] = _Test(values["passed"], frozenset(values["keys"]))
         for note in values["notes"]:
             entry = note["entry"] and entry_from(note["entry"])
             self._notes.setdefault(file, {}).setdefault(Place(*note["place"]), []).append((note["state"], entry))
@@ -84,22 +84,21 @@ class Accounts:
         entries = [entry for _, entry in self._notes[file][place] if entry is not None]
         return any(not entry.same_as(entries[0]) for entry in entries[1:])
 
-    def state(self, file: Path, place: Place) -> str | None:
-        """Return the word for what became of an entry last; ``None`` if nobody asked for it."""
-        notes = self._notes.get(file, {}).get(place)
-        return notes[-1][0] if notes else None
-
-    def unused(self, file: Path, test_file: Path, entries: Collection[Place]) -> list[Place]:
+    def unused(self, file: Path, entries: Collection[Place], *, has_test_file: bool) -> list[Place]:
         """Return the entries that no test uses any more; one that was not looked at for another reason is none.
+
+        Of environments in which this run profiled nothing, nothing is said: tests may be defined, or
+        take parameters, by what is there.
 
         Args:
             file: The ledger.
-            test_file: The test file that it lies beside.
             entries: What it holds.
+            has_test_file: Whether the file is there that it lies beside.
         """
-        if not test_file.exists():
+        if not has_test_file:
             return list(entries)
-        return [place for place in entries if self._is_gone(file, place.test) or self._is_passed_by(file, place)]
+        here = [place for place in entries if place.environment in self._keys]
+        return [place for place in here if self._is_gone(file, place.test) or self._is_passed_by(file, place)]
 
     def _is_gone(self, file: Path, test: str) -> bool:
         """Return whether a test file was collected whole, and holds a test no more."""
@@ -120,7 +119,7 @@ class Accounts:
         test = self._tests.get((file, place.test))
         if test is None or not test.passed or place in self._notes.get(file, {}):
             return False
-        return place.environment in (test.keys or self._keys)
+        return place.environment in test.keys
 
 
 def _names_to(test: str) -> Iterator[str]:

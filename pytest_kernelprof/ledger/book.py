@@ -6,14 +6,15 @@ Nothing is written here: what is to be is noted, and the run writes it at its en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..errors import MisuseError
+from ..errors import MisuseError, NotMeasured
 from ..load.own import NO_CONTEXT
 from ..model import Trace
 from .document import Entries, Place, values_of
-from .entry import CPU_CLASSES, GPU_CLASSES, Entry, environment_key, uses_gpu
+from .entry import CPU_CLASSES, CPU_KEY, GPU_CLASSES, Entry, environment_key, uses_gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,14 @@ class Note:
         place: The entry.
         profile: The name of the profile, whatever it was narrowed to.
         state: ``same``, ``new``, ``updated``, ``differs``, ``missing``, ``not measured`` or ``steps disagree``.
+        seen: What was measured, if it was.
         entry: What is to be written, if anything is.
     """
 
     place: Place
     profile: str
     state: str
+    seen: Entry | None = None
     entry: Entry | None = None
 
     def values(self) -> dict[str, Any]:
@@ -126,11 +129,34 @@ class Slot(NamedTuple):
                 "that run; write configure(name='...')"
             )
         book = self.book()
-        on_gpu = self.needs_gpu or uses_gpu(trace) or trace.no_gpu not in (None, NO_CONTEXT)
-        key = environment_key(trace.environment, on_gpu=on_gpu, parts=book.policy.key_parts)
         profile = ", ".join([self.profile, *(f"region {one}" for one in regions)])
+        keys = _keys(trace, book.policy.key_parts, on_gpu=self.needs_gpu)
+        entries = book.entries()
+        # A test that once used the GPU that is there, and uses it no more, has lost it.
+        key = next((one for one in keys if Place(book.test, profile, one) in entries), keys[0])
         page = Page(book, Place(book.test, profile, key), self)
-        return page, GPU_CLASSES if on_gpu else CPU_CLASSES
+        return page, CPU_CLASSES if key.partition("-")[0] == CPU_KEY else GPU_CLASSES
+
+
+def environments_of(trace: Trace, parts: Sequence[str]) -> list[str]:
+    """Return the keys under which a profile may have an entry, the one that it would be given first.
+
+    Empty where the trace does not tell its environment.
+    """
+    try:
+        return _keys(trace, parts, on_gpu=False)
+    except NotMeasured:
+        return []
+
+
+def _keys(trace: Trace, parts: Sequence[str], *, on_gpu: bool) -> list[str]:
+    __tracebackhide__ = True
+    on_gpu = on_gpu or uses_gpu(trace) or trace.no_gpu not in (None, NO_CONTEXT)
+    keys = [environment_key(trace.environment, on_gpu=on_gpu, parts=parts)]
+    if not on_gpu and trace.no_gpu is None and trace.environment.devices:
+        with suppress(NotMeasured):
+            keys.append(environment_key(trace.environment, on_gpu=True, parts=parts))
+    return keys
 
 
 class Page:
@@ -168,7 +194,7 @@ class Page:
         """Whether an entry that differs is written anew."""
         return self.book.policy.update and not self.slot.replayed
 
-    def note(self, state: str, entry: Entry | None = None) -> None:
+    def note(self, state: str, seen: Entry | None = None, entry: Entry | None = None) -> None:
         """Note what became of it; an *entry* is written at the end of the run.
 
         Raises:
@@ -176,8 +202,11 @@ class Page:
         """
         __tracebackhide__ = True
         for note in self.book.notes:
-            if entry and note.entry and note.place == self.place and not note.entry.same_as(entry):
-                raise MisuseError(
-                    f"two profiles of {self.place.test} would be one ledger entry, and differ; give one a name="
-                )
-        self.book.notes.append(Note(self.place, self.slot.profile or "", state, entry))
+            if seen is None or note.seen is None or note.place != self.place or note.seen.same_as(seen):
+                continue
+            if note.seen.level != seen.level:
+                raise MisuseError(f"{self.place.test} asks for two levels of one ledger entry, which has one; drop one")
+            raise MisuseError(
+                f"two profiles of {self.place.test} would be one ledger entry, and differ; give one a name="
+            )
+        self.book.notes.append(Note(self.place, self.slot.profile or "", state, seen, entry))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .entry import NONE, Amount, Entry, KernelLine, Line, MemcpyLine, MemsetLine, sort_key
@@ -10,8 +10,18 @@ from .entry import NONE, Amount, Entry, KernelLine, Line, MemcpyLine, MemsetLine
 Some = tuple[tuple[Line, int], ...]
 """Kinds of events, and how many of each."""
 
-_FUSED_ROLES = ("attention", "norm", "softmax", "rnn", "moe", "optimizer")
-"""Kernels of these roles do what takes several others."""
+_POINTWISE = ("elementwise", "reduction", "copy", "layout", "fill")
+_PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "attention": (("gemm", "softmax", "random", "norm", *_POINTWISE), ("gemm", "softmax")),
+    "norm": (_POINTWISE, ("reduction", "elementwise")),
+    "softmax": (_POINTWISE, ("reduction",)),
+    "rnn": (("gemm", "gemv", *_POINTWISE), ("gemm", "gemv")),
+    "moe": (("gemm", "index", "sort", "scan", "softmax", *_POINTWISE), ("gemm",)),
+    "optimizer": (("optimizer", "elementwise"), ("optimizer", "elementwise")),
+}
+"""By role of a kernel that does the work of several: the roles that those have, and of which one must be among them."""
+_COMPILED_PARTS = ("softmax", "norm", "index", "random", "scan", "embedding", "quantize", "elementwise", *_POINTWISE)
+"""The roles of kernels that a compiler fuses."""
 _COMPILERS = ("inductor", "triton")
 
 
@@ -106,8 +116,8 @@ def _many_for_few(many: dict[Line, int], few: dict[Line, int]) -> tuple[Some, So
     fused = {line: number for line, number in few.items() if _does_much(line)}
     # A gemm that became another gemm went into nothing else.
     taken = {line.family for line in few if line not in fused}
-    parts = {line: number for line, number in many.items() if line.family not in taken and line not in fused}
-    if not fused or sum(parts.values()) <= sum(fused.values()) or any(_is_twin(part, fused) for part in parts):
+    parts = {line: number for line, number in many.items() if line.family not in taken and _is_part(line, fused)}
+    if sum(parts.values()) <= sum(fused.values()) or not all(_is_made_of(line, parts) for line in fused):
         return None
     for line in parts:
         del many[line]
@@ -117,12 +127,24 @@ def _many_for_few(many: dict[Line, int], few: dict[Line, int]) -> tuple[Some, So
 
 
 def _does_much(line: Line) -> bool:
-    return isinstance(line, KernelLine) and (line.role in _FUSED_ROLES or _compiled(line))
+    return isinstance(line, KernelLine) and (line.role in _PARTS or _compiled(line))
 
 
-def _is_twin(part: Line, fused: Mapping[Line, int]) -> bool:
-    """Return whether a kernel does as much as those that may have swallowed it."""
-    return _does_much(part) and any(part.family == line.family and _compiled(part) == _compiled(line) for line in fused)
+def _is_part(line: Line, fused: Iterable[Line]) -> bool:
+    """Return whether one of *fused* can do what a kernel did."""
+    return isinstance(line, KernelLine) and not _compiled(line) and any(line.role in _roles_in(one) for one in fused)
+
+
+def _roles_in(fused: Line) -> tuple[str, ...]:
+    assert isinstance(fused, KernelLine)
+    return _COMPILED_PARTS if _compiled(fused) else _PARTS[fused.role][0]
+
+
+def _is_made_of(fused: Line, parts: Iterable[Line]) -> bool:
+    """Return whether what is at the heart of a kernel that does much is among the parts."""
+    assert isinstance(fused, KernelLine)
+    heart = _COMPILED_PARTS if _compiled(fused) else _PARTS[fused.role][1]
+    return any(part.family in heart for part in parts)
 
 
 def _compiled(line: Line) -> bool:

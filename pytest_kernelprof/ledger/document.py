@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ _SCHEMA = "ledger-1"
 _CONFLICT = re.compile(r"^(<{7} |={7}$|>{7} |\|{7} )", re.MULTILINE)
 _WIDEST_VALUE = 120
 _LOCK_SECONDS = 60
+_LOCKS = ".locks"
 # Where a line's field is called otherwise in the file.
 _KEYS = {"size_bytes": "bytes"}
 _LEFT_OUT = {"name": None, "pageable": False}
@@ -79,6 +80,11 @@ def test_file_of(ledger: Path) -> Path:
     return ledger.parent.parent / f"{ledger.stem}.py"
 
 
+def has_test_file(ledger: Path) -> bool:
+    """Return whether the file is there beside which a ledger lies, Python or not."""
+    return any(one.stem == ledger.stem and one.is_file() for one in ledger.parent.parent.glob(f"{ledger.stem}.*"))
+
+
 def ledgers_below(folder: Path, left_out: Sequence[str]) -> Iterator[Path]:
     """Yield the ledgers below a folder.
 
@@ -110,7 +116,9 @@ def read(path: Path, shown: str, update: str) -> Entries:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise LedgerError(f"{shown}: cannot be read: {error.strerror}") from None
+        raise LedgerError(
+            f"{shown}: $: cannot be read: {error.strerror}; it should be a JSON file, or not be there"
+        ) from None
 
     def refuse(at: str, what: str, cure: str) -> LedgerError:
         return LedgerError(f"{shown}: {at}: {what.rstrip('?')}; {cure.format(update=update)}")
@@ -192,7 +200,7 @@ def _second(text: str, name: str) -> int:
 def _check_version(document: Any, refuse: Refuse) -> None:
     __tracebackhide__ = True
     schema = document.get("schema") if isinstance(document, dict) else None
-    match = re.fullmatch(re.escape(_FORMAT) + r"(\d+)", schema) if isinstance(schema, str) else None
+    match = re.fullmatch(re.escape(_FORMAT) + r"(\d{1,9})", schema) if isinstance(schema, str) else None
     if match is None:
         raise refuse("$.schema", f"no ledger: {cut(schema)} where {_FORMAT}{_VERSION} is expected", _RESTORE)
     if int(match[1]) > _VERSION:
@@ -256,7 +264,7 @@ def _amount(count: Any) -> Amount:
 
 
 def update(
-    path: Path, writes: Mapping[Place, Write], unused: Collection[Place], *, lock: Path, shown: str, command: str
+    path: Path, writes: Mapping[Place, Write], unused: Collection[Place], *, shown: str, command: str
 ) -> list[str]:
     """Bring a ledger up to date, while nobody else does; return which ranges written by hand were lost, in words.
 
@@ -264,7 +272,6 @@ def update(
         path: The file.
         writes: Entries to add, or to take the place of others.
         unused: Entries to remove.
-        lock: The file that processes lock while they write ledgers.
         shown: How a message names the ledger.
         command: The command that makes it anew.
 
@@ -274,9 +281,11 @@ def update(
     """
     from filelock import FileLock
 
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    (lock.parent / ".gitignore").write_text("*\n")
-    with FileLock(lock, timeout=_LOCK_SECONDS):
+    # Beside the ledger, so that runs with other root folders, or in other containers, wait as well.
+    locks = path.resolve().parent / _LOCKS
+    locks.mkdir(parents=True, exist_ok=True)
+    (locks / ".gitignore").write_text("*\n")
+    with FileLock(locks / f"{path.stem}.lock", timeout=_LOCK_SECONDS):
         entries = read(path, shown, command)
         lost = []
         for place in unused:
@@ -286,17 +295,23 @@ def update(
             if before is None or write.replaces:
                 entries[place] = merged(write.entry, before)
                 lost += [
-                    f"{place.words()}: {line.words()}: {number}, outside its range {amount}, which is gone"
-                    for line, amount, number in lost_ranges(write.entry, before)
+                    f"{place.words()}: {line.words()}: its range {amount} is gone"
+                    for line, amount in lost_ranges(entries[place], before)
                 ]
         content = text_of(entries).encode()
         if entries and not (path.exists() and path.read_bytes() == content):
             write_at_once(content, path)
         if not entries:
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # Recordings may lie there.
-                path.parent.rmdir()
+    if not entries:
+        _remove_folder(path.parent)
     return lost
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder in which nothing is left but locks."""
+    if [one.name for one in folder.iterdir()] == [_LOCKS]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def text_of(entries: Entries) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import NotMeasured
 from ..events import Call, Event, Kernel, Memcpy, Memset, Op
 from ..model import Environment, Step, Trace
-from ..names import MATRIX_ROLES, decode_kernel, folded
+from ..names import MATRIX_ROLES, decode_kernel, folded, folded_op
 from ..options import LEDGER_KEY_PARTS
 from ..units import format_bytes
 
@@ -203,13 +203,13 @@ def line_of(event: Event, level: str) -> Line:
     if isinstance(event, Kernel):
         return _kernel_line(event.name, level)
     if isinstance(event, Memcpy):
-        kind = event.kind or folded(event.name)
+        kind = event.kind or event.name
         return MemcpyLine(kind, event.size_bytes, event.pageable is True, _by(event.chain))
     if isinstance(event, Memset):
         return MemsetLine(event.size_bytes, _by(event.chain))
     if isinstance(event, Call):
         return SyncLine(event.name, _by(event.chain))
-    return OpLine(folded(event.name))
+    return OpLine(folded_op(event.name))
 
 
 def _kernel_line(name: str, level: str) -> KernelLine:
@@ -220,7 +220,7 @@ def _kernel_line(name: str, level: str) -> KernelLine:
 
 
 def _by(chain: Sequence[Op]) -> str | None:
-    return folded(chain[0].name) if chain else None
+    return folded_op(chain[0].name) if chain else None
 
 
 def _made_on(environment: Environment) -> dict[str, str]:
@@ -285,33 +285,31 @@ def merged(seen: Entry, before: Entry | None) -> Entry:
 
     Where nothing changes, *before* is returned as it is, with where it was made.
     """
-    if before is None or before.level != seen.level:
+    if before is None:
         return seen
-    lines = {
-        name: {
-            **counted,
-            **{
-                line: amount
-                for line, amount in before.lines.get(name, {}).items()
-                if amount.low != amount.high and amount.holds(counted.get(line, NONE).low)
-            },
-        }
-        for name, counted in seen.lines.items()
-    }
+    lines = {}
+    for name, counted in seen.lines.items():
+        kept = {line: amount for line, amount in _ranges(before, name) if amount.holds(counted.get(line, NONE).low)}
+        # Lines of kernels are others on another level.
+        lines[name] = {**counted, **(kept if before.level == seen.level or name != "kernels" else {})}
     found = seen._replace(lines=lines)
     return before if found.same_as(before) else found
 
 
-def lost_ranges(seen: Entry, before: Entry | None) -> list[tuple[Line, Amount, int]]:
-    """Return the ranges, written by hand, that what was seen is outside of, and how many were seen."""
+def _ranges(entry: Entry, class_name: str) -> list[tuple[Line, Amount]]:
+    """Return the ranges that somebody wrote by hand."""
+    return [(line, one) for line, one in entry.lines.get(class_name, {}).items() if one.low != one.high]
+
+
+def lost_ranges(written: Entry, before: Entry | None) -> list[tuple[Line, Amount]]:
+    """Return the ranges, written by hand, that an entry had and has no more."""
     if before is None:
         return []
     return [
-        (line, amount, seen.lines[name].get(line, NONE).low)
-        for name, lines in before.lines.items()
-        if name in seen.lines
-        for line, amount in lines.items()
-        if amount.low != amount.high and not amount.holds(seen.lines[name].get(line, NONE).low)
+        (line, amount)
+        for name in before.lines
+        for line, amount in _ranges(before, name)
+        if written.lines.get(name, {}).get(line) != amount
     ]
 
 

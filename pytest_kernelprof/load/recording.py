@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,12 @@ class Recording:
         return tuple(found)
 
     def to_json(self) -> str:
-        """Return the note as the JSON value that stands in the trace, in a stable order."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """Return the note as the JSON value that stands in the trace, in a stable order.
+
+        Kineto writes ``/`` for every backslash in metadata (seen on torch 2.11 and 2.13), so that no
+        text in it may need one: what would is written as in an URL.
+        """
+        return json.dumps({**_without_backslashes(asdict(self)), _ESCAPED: True}, sort_keys=True)
 
     @classmethod
     def of(cls, value: Any) -> Recording | None:
@@ -125,6 +130,8 @@ class Recording:
             return None
         known = {field.name for field in fields(cls)}
         arguments = {key: item for key, item in value.items() if key in known}
+        if value.get(_ESCAPED) is True:
+            arguments = _with_backslashes(arguments)
         for name in ("canary_devices", "allocator", "allocated", "arguments", "activities"):
             listed = arguments.get(name)
             if listed is not None and not isinstance(listed, (list, tuple)):
@@ -136,6 +143,35 @@ class Recording:
             return None
         texts = (item for key, item in arguments.items() if key in _TEXTS)
         return cls(**arguments) if all(item is None or isinstance(item, str) for item in texts) else None
+
+
+_ESCAPED = "escaped"
+"""Stands in a note whose texts are written as `_without_backslashes` does."""
+
+
+def _without_backslashes(value: Any) -> Any:
+    """Return plain values whose texts JSON writes without a backslash."""
+    if isinstance(value, str):
+        return "".join(
+            f"%{byte:02X}" if byte in b'%"\\' or not 32 <= byte < 127 else chr(byte)
+            for byte in value.encode(errors="surrogatepass")
+        )
+    return _applied(_without_backslashes, value)
+
+
+def _with_backslashes(value: Any) -> Any:
+    """Return what `_without_backslashes` was given."""
+    if isinstance(value, str):
+        from urllib.parse import unquote  # Importing it takes as long as reading a small trace.
+
+        return unquote(value, errors="surrogatepass")
+    return _applied(_with_backslashes, value)
+
+
+def _applied(change: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: change(item) for key, item in value.items()}
+    return [change(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _TEXTS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from .demangling import demangled
-from .signature import Term, base_name, signature
+from .signature import base_name, signature
 
 
 def glob(pattern: str, name: str) -> bool:
@@ -39,17 +39,12 @@ def brief(name: str) -> str:
     if not term.arguments:
         return term.base
     short = term.base.replace("at::native::", "").replace("(anonymous namespace)::", "")
-    functor = functor_inside(term)
-    return f"{short} ({functor})" if functor else short
-
-
-def functor_inside(term: Term) -> str | None:
-    """Return what a loop of PyTorch applies, or nothing where its template arguments do not name it."""
     if not term.base.startswith("at::"):
-        return None
+        return short
     inner = (one.base.partition("::{lambda")[0].rpartition("::")[2] for one in term.walk())
     telling = (word for word in inner if any(sign in word for sign in _TELLING) and not word.startswith(_WRAPPERS))
-    return next(telling, None)
+    functor = next(telling, None)
+    return f"{short} ({functor})" if functor else short
 
 
 def ascii_only(text: str) -> str:

@@ -408,7 +408,8 @@ class Run:
             }
             if self.item is not None:
                 self.item.user_properties.append((_PROPERTY, row))
-                self.ledgers.saw(self.item, trace)
+                if note is None:
+                    self.ledgers.saw(self.item, trace)
             if note is not None:
                 return lambda: self.shown(file)
             if self.options.record:

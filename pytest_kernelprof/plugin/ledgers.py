@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..errors import LedgerError, MisuseError, NotMeasured
+from ..errors import LedgerError, MisuseError
 from ..units import counted
 
 if TYPE_CHECKING:
@@ -109,17 +109,14 @@ class Ledgers:
 
     def saw(self, item: pytest.Item, trace: Trace) -> None:
         """Take note of the environment of a profile, which says what entries its test could have asked for."""
-        from ..ledger.entry import environment_key, uses_gpu
+        from ..ledger.book import environments_of
 
-        with suppress(NotMeasured):
-            parts = self.run.options.ledger_key
-            key = environment_key(trace.environment, on_gpu=uses_gpu(trace), parts=parts)
-            item.stash.setdefault(_KEYS, set()).add(key)
+        item.stash.setdefault(_KEYS, set()).update(environments_of(trace, self.run.options.ledger_key))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Forget what an earlier run of the same test noted: some plugins run a test again."""
-        item.stash[_BOOK], item.stash[_KEYS], item.stash[_PASSED] = None, set(), False
+        item.stash[_BOOK], item.stash[_KEYS], item.stash[_PASSED] = None, set(), True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -127,8 +124,9 @@ class Ledgers:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Let the last report of a test tell what became of its entries; under xdist it crosses to the controller."""
         report = yield
-        if call.when == "call":
-            item.stash[_PASSED] = report.passed and not hasattr(report, "wasxfail")
+        # Also of a subtest: what fails or skips may have kept the test from asking.
+        passed = report.passed and not hasattr(report, "wasxfail")
+        item.stash[_PASSED] = item.stash.get(_PASSED, True) and passed
         if call.when == "teardown":
             from ..ledger.document import ledger_of
 
@@ -155,8 +153,8 @@ class Ledgers:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Take note of the tests of a file, before anything selects among them."""
         report = yield
-        # What did not fail last time is not even collected under --lf.
-        if not report.passed or not isinstance(collector, (pytest.Module, pytest.Class)) or self._only_last_failed():
+        is_tests = isinstance(collector, (pytest.Module, pytest.Class)) and type(collector).__name__ != "DoctestModule"
+        if not report.passed or not is_tests or not self._is_collected_whole(collector.path):
             return report
         from ..ledger.document import ledger_of
 
@@ -166,8 +164,14 @@ class Ledgers:
             found += [test_of(node) for node in report.result]
         return report
 
-    def _only_last_failed(self) -> bool:
-        return bool(self.config.getoption("lf", False))
+    def _is_collected_whole(self, file: Path) -> bool:
+        """Return whether a test file is asked for as a whole; what runs of it may still be selected.
+
+        What did not fail last time is not even collected under ``--lf``.
+        """
+        here = self.config.invocation_params.dir
+        single = (arg.partition("::")[0] for arg in self.config.args if "::" in arg)
+        return not self.config.getoption("lf", False) and all((here / arg).resolve() != file for arg in single)
 
     def pytest_collection_finish(self) -> None:
         """Tell the controller which tests there are."""
@@ -217,7 +221,7 @@ class Ledgers:
 
     def _settle_one(self, file: Path, accounts: Accounts, *, interrupted: bool) -> int:
         """Write one ledger; return how many entries of it are unused."""
-        from ..ledger.document import read, test_file_of, update
+        from ..ledger.document import has_test_file, read, test_file_of, update
 
         shown, writes = self.run.shown(file), accounts.writes(file)
         command = f"pytest --kernelprof-update {shlex.quote(self.run.shown(test_file_of(file)))}"
@@ -227,26 +231,31 @@ class Ledgers:
         ]
         try:
             entries = self.entries[file] if file in self.entries else read(file, shown, command)
-            unused = [] if interrupted else accounts.unused(file, test_file_of(file), entries)
+            unused = [] if interrupted else accounts.unused(file, entries, has_test_file=has_test_file(file))
             self.lines += [(f"kernelprof: {shown}: unused: {place.words()}", False) for place in unused]
             removed = unused if self.run.options.update else []
             if not writes and not removed:
                 return len(unused)
-            lock = self.config.rootpath / KEPT / "ledgers.lock"
-            lost = update(file, writes, removed, lock=lock, shown=shown, command=command)
+            lost = update(file, writes, removed, shown=shown, command=command)
         except LedgerError as error:
-            self.lines.append((f"kernelprof: {error}", bool(writes)))
+            if writes or self._is_ledger(file):  # Whatever else lies there is none of ours.
+                self.lines.append((f"kernelprof: {error}", bool(writes)))
             return 0
         except OSError as error:
             where = f" ({self.run.shown(Path(error.filename))})" if error.filename else ""
             self.lines.append((f"kernelprof: {shown}: not written: {error.strerror or error}{where}", True))
             return 0
-        states = [accounts.state(file, place) for place in writes]
-        told = [(states.count("new"), "added"), (states.count("updated"), "updated"), (len(removed), "removed")]
+        updated = sum(write.replaces for write in writes.values())
+        told = [(len(writes) - updated, "added"), (updated, "updated"), (len(removed), "removed")]
         done = ", ".join(f"{number} {what}" for number, what in told if number)
         self.lines += [(f"kernelprof: {shown}: {counted(sum(n for n, _ in told), 'entry')} written: {done}", False)]
         self.lines += [(f"kernelprof: {shown}: {line}", False) for line in lost]
         return len(unused)
+
+    def _is_ledger(self, file: Path) -> bool:
+        with suppress(OSError):
+            return b"kernelprof/ledger/" in file.read_bytes()
+        return True
 
     def _lying_about(self) -> Iterator[Path]:
         """Yield the ledgers below the folders of this run: a test file may be gone, and its ledger not."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..names import ascii_only, shorten
-from ..units import counted
+from ..units import plural
 
 if TYPE_CHECKING:
     from ..events import Event
@@ -169,7 +169,9 @@ def listed(items: Sequence[T], noun: str, tell: Callable[[T], str], look: Look, 
     shown = items if look.every_row else items[:most]
     told = [_wrapped(ascii_only(tell(item)), look.width) for item in shown]
     left = len(items) - len(shown)
-    return "\n".join([*told, *([f"... and {counted(left, noun)} more (-v shows all)"] if left else [])])
+    return "\n".join(
+        [*told, *([f"... and {left} more {noun if left == 1 else plural(noun)} (-v shows all)"] if left else [])]
+    )
 
 
 def _wrapped(line: str, width: int | None) -> str:
