@@ -261,7 +261,7 @@ def test_keys_and_levels_of_the_project(pytester):
 
 
 @pytest.mark.parametrize(
-    "option", ["--kernelprof-ledger-level=role", "--kernelprof-ledger-key=torch,python", "--kernelprof-ledger-key="]
+    "option", ["--kernelprof-ledger-level=role", "--kernelprof-ledger-key=torch,python"]
 )
 def test_wrong_options_are_usage_errors(pytester, option):
     pytester.makepyfile(test_it=TESTS)
