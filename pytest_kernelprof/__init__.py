@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .count import Count
     from .errors import (
+        BudgetError,
         CaptureError,
         KernelprofError,
         LedgerError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .profiled import Profiled
 
 __all__ = [
+    "BudgetError",
     "Call",
     "CaptureError",
     "Count",

@@ -260,9 +260,7 @@ def test_keys_and_levels_of_the_project(pytester):
     assert {entry["level"] for entry in made.values()} == {"names"}
 
 
-@pytest.mark.parametrize(
-    "option", ["--kernelprof-ledger-level=role", "--kernelprof-ledger-key=torch,python"]
-)
+@pytest.mark.parametrize("option", ["--kernelprof-ledger-level=role", "--kernelprof-ledger-key=torch,python"])
 def test_wrong_options_are_usage_errors(pytester, option):
     pytester.makepyfile(test_it=TESTS)
     result = run_pytest(pytester, "--kernelprof", option)
