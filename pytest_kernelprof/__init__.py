@@ -66,6 +66,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(
         (
+            "BudgetError",
             "CaptureError",
             "KernelprofError",
             "LedgerError",
