@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..units import counted
 if TYPE_CHECKING:
     from ..ledger.accounts import Accounts
     from ..ledger.book import Book
-    from ..ledger.document import Entries
+    from ..ledger.document import Entries, Place, Write
     from ..model import Trace
     from . import Run
 
@@ -216,41 +216,49 @@ class Ledgers:
         for file in sorted({*accounts.files, *self._lying_about()}):
             unused += self._settle_one(file, accounts, interrupted=interrupted)
         if unused and not self.run.options.update:
-            told = counted(unused, "ledger entry")
-            self.lines.append((f"kernelprof: {told} unused; --kernelprof-update removes what is unused", False))
+            self._tell(f"{counted(unused, 'ledger entry')} unused; --kernelprof-update removes what is unused")
 
     def _settle_one(self, file: Path, accounts: Accounts, *, interrupted: bool) -> int:
-        """Write one ledger; return how many entries of it are unused."""
-        from ..ledger.document import has_test_file, read, test_file_of, update
+        """Bring one ledger up to date; return how many entries of it are unused."""
+        from ..ledger.document import has_test_file, read, test_file_of
 
         shown, writes = self.run.shown(file), accounts.writes(file)
         command = f"pytest --kernelprof-update {shlex.quote(self.run.shown(test_file_of(file)))}"
-        self.lines += [
-            (f"kernelprof: {shown}: not written: {place.words()} was measured twice, with different results", True)
-            for place in accounts.contradictions(file)
-        ]
+        for place in accounts.contradictions(file):
+            self._tell(f"{shown}: not written: {place.words()} was measured twice, with different results", red=True)
+        unused: list[Place] = []
         try:
             entries = self.entries[file] if file in self.entries else read(file, shown, command)
             unused = [] if interrupted else accounts.unused(file, entries, has_test_file=has_test_file(file))
-            self.lines += [(f"kernelprof: {shown}: unused: {place.words()}", False) for place in unused]
-            removed = unused if self.run.options.update else []
-            if not writes and not removed:
-                return len(unused)
-            lost = update(file, writes, removed, shown=shown, command=command)
+            for place in unused:
+                self._tell(f"{shown}: unused: {place.words()}")
+            self._write(file, writes, unused if self.run.options.update else [], command)
         except LedgerError as error:
             if writes or self._is_ledger(file):  # Whatever else lies there is none of ours.
-                self.lines.append((f"kernelprof: {error}", bool(writes)))
-            return 0
+                self._tell(str(error), red=bool(writes))
         except OSError as error:
             where = f" ({self.run.shown(Path(error.filename))})" if error.filename else ""
-            self.lines.append((f"kernelprof: {shown}: not written: {error.strerror or error}{where}", True))
-            return 0
+            self._tell(f"{shown}: not written: {error.strerror or error}{where}", red=True)
+        return len(unused)
+
+    def _write(self, file: Path, writes: Mapping[Place, Write], removed: Sequence[Place], command: str) -> None:
+        """Write one ledger, if there is anything to be written, and say what was."""
+        from ..ledger.document import update
+
+        if not writes and not removed:
+            return
+        shown = self.run.shown(file)
+        lost = update(file, writes, removed, shown=shown, command=command)
         updated = sum(write.replaces for write in writes.values())
         told = [(len(writes) - updated, "added"), (updated, "updated"), (len(removed), "removed")]
         done = ", ".join(f"{number} {what}" for number, what in told if number)
-        self.lines += [(f"kernelprof: {shown}: {counted(sum(n for n, _ in told), 'entry')} written: {done}", False)]
-        self.lines += [(f"kernelprof: {shown}: {line}", False) for line in lost]
-        return len(unused)
+        self._tell(f"{shown}: {counted(len(writes) + len(removed), 'entry')} written: {done}")
+        for line in lost:
+            self._tell(f"{shown}: {line}")
+
+    def _tell(self, line: str, *, red: bool = False) -> None:
+        """Say something at the end of the run; what is *red* fails it."""
+        self.lines.append((f"kernelprof: {line}", red))
 
     def _is_ledger(self, file: Path) -> bool:
         with suppress(OSError):
