@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .checks import Outcome
 from .documents import path_of, problem
 from .errors import BudgetError, NotMeasured, SelectorError
+from .names import glob
 from .units import counted
 
 if TYPE_CHECKING:
@@ -170,7 +171,9 @@ class Budget(NamedTuple):
 _ALSO_ON_CPU = ("max_cpu_time",)
 
 
-def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
+def keep_to(
+    budget: Budget, profile: Profile, *, on_cpu: bool, found_scope: Callable[[str, bool], None] = lambda *_: None
+) -> None:
     """Judge a profile by every limit that has to do with it.
 
     Limits for regions and steps that it does not have are left out: a budget is for many tests.
@@ -179,6 +182,7 @@ def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
         budget: The limits.
         profile: The profile.
         on_cpu: Its test is for the CPU: only operators and CPU time are judged.
+        found_scope: Is told of each region and step that is limited, and whether this profile has it.
 
     Raises:
         AssertionError: Limits are broken.
@@ -187,12 +191,15 @@ def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
     __tracebackhide__ = True
     broken, unjudged, told = 0, 0, []
     for line in budget.lines:
+        if line.scope in ("region", "step"):
+            there = _has_scope(profile, line)
+            found_scope(f"{budget.source}: {line.scope} {line.pattern!r}", there)
+            if not there:
+                continue
         if on_cpu and line.scope != "op" and line.key not in _ALSO_ON_CPU:
             continue
         try:
             found = profile.verdicts(line.judge)
-        except SelectorError:
-            continue
         except NotMeasured as error:
             unjudged += 1
             told.append(f"{line}\n\n{error}")
@@ -204,6 +211,17 @@ def keep_to(budget: Budget, profile: Profile, *, on_cpu: bool) -> None:
     if told:
         headline = f"{counted(broken or unjudged, 'limit')} of {budget.source} {'broken' if broken else 'not measured'}"
         raise (AssertionError if broken else NotMeasured)("\n\n".join([headline, *told]))
+
+
+def _has_scope(profile: Profile, line: BudgetLine) -> bool:
+    """Return whether a profile has the region or the step that a limit is for."""
+    if line.scope == "region":
+        return any(glob(line.pattern, name) for name in profile.region_names)
+    try:
+        profile.only_steps(line.pattern)
+    except SelectorError:
+        return False
+    return True
 
 
 def budget_of(path: Path, shown: str | None = None) -> Budget:
@@ -262,6 +280,10 @@ def check_values(lines: Sequence[BudgetLine], shown: str) -> None:
     for line in lines:
         kind = _BY_KEY[line.key].value if line.key in _BY_KEY else "count"
         at = path_of([*([line.scope, line.pattern] if line.scope else []), line.key])
+        if kind == "count" and type(line.value) is not int:
+            raise BudgetError(f"{shown}: {at}: {line.value!r} is not accepted; accepted: a whole number")
+        if line.key.startswith("min_") and not line.value > 0:  # Also what is no number.
+            raise BudgetError(f"{shown}: {at}: {line.value!r} always passes; accepted: above 0")
         try:
             if kind in ("bytes", "time"):
                 (BYTES if kind == "bytes" else TIME).parse(line.value, f"{line.key} = {line.value!r}")

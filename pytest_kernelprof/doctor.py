@@ -17,6 +17,7 @@ from .errors import CaptureError, KernelprofError
 from .files import write_at_once
 from .load import load_trace
 from .model import CLASSES, Trace
+from .report.show import printable
 from .units import counted
 
 OK, WRONG, UNKNOWN, NOTE = "ok", "wrong", "unknown", "note"
@@ -102,6 +103,9 @@ def examined(folder: str) -> list[Finding]:
 
 def _folders(folder: Path) -> Iterator[Finding]:
     """Yield whether traces can be kept."""
+    if not folder.is_dir():
+        yield Finding("trace folder", WRONG, f"{printable(str(folder))}: no such folder", "name the project's folder")
+        return
     for what, place in (("trace folder", folder / ".kernelprof"), ("temporary folder", Path(tempfile.gettempdir()))):
         probe = place / f"doctor-{os.getpid()}"
         existed = place.exists()
@@ -112,9 +116,9 @@ def _folders(folder: Path) -> Iterator[Finding]:
                 place.rmdir()
         except OSError as error:
             cure = _READ_ONLY if place.name == ".kernelprof" else "make it writable, or set TMPDIR"
-            yield Finding(what, WRONG, f"{place}: cannot be written: {error.strerror or error}", cure)
+            yield Finding(what, WRONG, f"{printable(str(place))}: cannot be written: {error.strerror or error}", cure)
         else:
-            yield Finding(what, OK, f"{place} can be written")
+            yield Finding(what, OK, f"{printable(str(place))} can be written")
 
 
 _READ_ONLY = "make the project's root writable; traces of failed tests are kept there"

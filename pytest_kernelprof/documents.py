@@ -115,5 +115,5 @@ def _described(error: Any) -> str:
 
 def cut(value: Any) -> str:
     """Return a value as JSON, its end left out where it is long."""
-    told = json.dumps(value)
+    told = json.dumps(value, default=str)
     return told if len(told) <= _WIDEST_VALUE else f"{told[:_WIDEST_VALUE]}..."

@@ -196,9 +196,6 @@ def steps_named(steps: Sequence[Step], pattern: str) -> tuple[Step, ...]:
 
 
 _MOST_NAMES = 8
-
-
-_MOST_NAMES = 8
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 """The classes of events that are counted and compared apart."""
 

@@ -122,6 +122,11 @@ class Profile(Assertions):
         return tuple(dict.fromkeys(self.steps[0].regions))
 
     @property
+    def region_names(self) -> frozenset[str]:
+        """Names of the ``record_function`` ranges of any step."""
+        return frozenset(name for step in self.steps for name in step.regions)
+
+    @property
     def complete(self) -> bool:
         """Whether every class of events was measured in every step."""
         return all(step.complete for step in self.steps)

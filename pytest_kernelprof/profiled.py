@@ -70,6 +70,7 @@ class Source(ABC):
         book: Callable[[], Book] | None = None,
         is_shared: bool = False,
         budget: Callable[[str], Budget] | None = None,
+        found_scope: Callable[[str, bool], None] = lambda *_: None,
     ) -> None:
         """Make a source.
 
@@ -81,10 +82,12 @@ class Source(ABC):
             more_hints: Returns the hints that others have for an event.
             book: Returns the ledger beside the test that runs.
             budget: Reads a file of limits.
+            found_scope: Is told of regions and steps that a budget limits, and whether a profile has them.
             is_shared: Several tests share the profiles, which then come in no stable order.
         """
         self._book = book
         self._budget = budget
+        self._found_scope = found_scope
         self._is_shared = is_shared
         self._must_name = must_name
         self._more_hints = more_hints
@@ -118,7 +121,7 @@ class Source(ABC):
         __tracebackhide__ = True
         if settings.budget is not None and self._budget is not None:
             on_cpu = settings.device is not None and not settings.device.is_gpu
-            keep_to(self._budget(settings.budget), profile, on_cpu=on_cpu)
+            keep_to(self._budget(settings.budget), profile, on_cpu=on_cpu, found_scope=self._found_scope)
         return profile
 
     def slot(self, label: str, settings: Settings, *, replayed: bool) -> Slot | None:

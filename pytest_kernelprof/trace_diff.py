@@ -11,6 +11,7 @@ from .eventset import EventSet
 from .ledger.difference import Change, changes
 from .ledger.entry import GPU_CLASSES, Amount, Entry, Line, OpLine, line_of
 from .model import Environment, Step, Trace, lacks_something
+from .units import counted
 
 _LEVEL = "names"
 _PROPERTIES = tuple(name for name in Environment._fields if name != "rank")
@@ -48,6 +49,8 @@ class TraceDiff(NamedTuple):
         notes: What else the reader should know.
         changed: By class of events that was compared, what changed in a step.
         times: Kernels that became slower or faster.
+        uneven: What else is not alike, as sentences: steps that differ from each other in other ways than before,
+            launches outside the steps.
     """
 
     before: Trace
@@ -59,10 +62,12 @@ class TraceDiff(NamedTuple):
     changed: dict[str, list[Change]]
     times: tuple[Slower, ...]
 
+    uneven: tuple[str, ...] = ()
+
     @property
-    def equal(self) -> bool:
-        """Whether nothing changed but times."""
-        return not any(self.changed.values())
+    def equal(self) -> bool | None:
+        """Whether nothing changed but times; ``None`` where nothing was compared."""
+        return not (any(self.changed.values()) or self.uneven) if self.changed else None
 
     def events(self, change: Change) -> list[Any]:
         """Return the events behind a change: those that came, or those that went."""
@@ -87,13 +92,38 @@ def diff(before: Trace, after: Trace) -> TraceDiff:
     return TraceDiff(
         before,
         after,
-        tuple(_obstacles(before, after, compared)),
+        (*_obstacles(before, after, compared), *_lost(before, after, left_out)),
         tuple(_unknown(before, after)),
         left_out,
         tuple(_notes(before, after, compared)),
         {name: [change for change in found if change.class_name == name] for name in compared},
         tuple(_slower(before, after)) if "kernels" in compared else (),
+        tuple(_uneven(before, after, compared)),
     )
+
+
+def _lost(before: Trace, after: Trace, left_out: Sequence[str]) -> Iterable[str]:
+    """Yield that what launches started was measured in neither trace: it is not nothing."""
+    for side, trace in (("before", before), ("after", after)):
+        launches = sum(len(step.launches.seen) for step in trace.steps)
+        if launches and "kernels" in left_out:
+            yield f"kernels {side} were not measured, although there are {counted(launches, 'launch')}"
+
+
+def _uneven(before: Trace, after: Trace, compared: Sequence[str]) -> Iterable[str]:
+    """Yield what the typical steps do not show: how steps differ among themselves, and what is outside them."""
+    for name in compared:
+        one, other = (
+            {frozenset(_counted(step, (name,))[name].items()) for step in trace.steps} for trace in (before, after)
+        )
+        if one != other and max(len(one), len(other)) > 1:
+            numbers = [
+                ", ".join(str(len(_events(step, name).seen)) for step in trace.steps) for trace in (before, after)
+            ]
+            yield f"{name}: the steps do not differ in the same way: {numbers[0]} before, {numbers[1]} after"
+    one_outside, other_outside = (len(trace.outside_steps.all_calls.seen) for trace in (before, after))
+    if one_outside != other_outside:
+        yield f"calls outside the steps: {one_outside} before, {other_outside} after"
 
 
 def _unknown(before: Trace, after: Trace) -> Iterable[str]:

@@ -96,6 +96,7 @@ def parse_bytes(value: SupportsIndex | str, where: str) -> int:
 _PLURALS = {
     "memory copy": "memory copies",
     "launch": "launches",
+    "call that launches, copies or sets": "calls that launch, copy or set",
     "kernel launch": "kernel launches",
     "entry": "entries",
     "ledger entry": "ledger entries",

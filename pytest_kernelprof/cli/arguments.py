@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -68,8 +69,8 @@ def whole(least: int) -> Callable[[str], int]:
     """Return a parser of whole numbers of at least *least*, in argparse's way."""
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not accepted; accepted: a whole number from {least}")
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not accepted; accepted: a whole number from {least}")
         return int(text)
 
     return parse

@@ -34,6 +34,7 @@ _FLAGS = (
     ("max-gpu-time", str, "TIME", "GPU time a step, the median, such as 1.5ms"),
 )
 """The limits that have a flag of their own; a budget has more."""
+_BACKENDS = ("flash", "efficient", "cudnn", "math", "external")
 
 
 class Judged(NamedTuple):
@@ -57,11 +58,13 @@ class File(NamedTuple):
         file: The file.
         rank: Its rank in a distributed job, where it tells.
         checks: The limits.
+        warnings: What a reader of the verdict should know, a line each.
     """
 
     file: str
     rank: int | None
     checks: tuple[Judged, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -84,8 +87,11 @@ def add(commands: Any) -> None:
         "--format", choices=("text", "json", "markdown"), default="text", help="how to print it (default: text)"
     )
     parser.add_argument("--budget", metavar="FILE", help="limits in TOML, such as max_kernels = 5")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every row of what a failure is about")
     for name, parse, metavar, help_ in _FLAGS:
-        if parse is None:
+        if name == "sdpa-backend":
+            parser.add_argument(f"--{name}", choices=_BACKENDS, help=help_)
+        elif parse is None:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=help_)
         else:
             parser.add_argument(f"--{name}", type=parse, metavar=metavar, help=help_)
@@ -97,7 +103,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Judge traces and print what became of them; the worst exit code of all."""
     budget = _budget(options)
-    work = partial(judged, lines=budget, may_differ=options.steps_may_differ)
+    work = partial(judged, lines=budget, may_differ=options.steps_may_differ, verbose=options.verbose)
     found: list[File] = []
     paths = files_of(options.traces)
     for path, result in zip(paths, each(options, work, paths), strict=True):
@@ -138,19 +144,23 @@ def _budget(options: argparse.Namespace) -> Sequence[BudgetLine]:
     return tuple(lines)
 
 
-def judged(trace: Trace, *, lines: Sequence[BudgetLine], may_differ: bool) -> File:
+def judged(trace: Trace, *, lines: Sequence[BudgetLine], may_differ: bool, verbose: bool = False) -> File:
     """Return what becomes of each limit."""
     from ..profile import Profile
     from ..report.layout import Look
+    from ..report.show import warnings_of
 
     profile = Profile(
         trace,
         steps_may_differ=may_differ,
-        look=Look.of(None, indent=4),
+        look=Look.of(None, int(verbose), indent=4),
         alike_by="" if may_differ else "by default; --steps-may-differ accepts it",
     )
     checks = tuple(_judged(profile, line) for line in lines)
-    return File(trace.path, trace.environment.rank, checks)
+    if trace.outside_steps.all_calls.seen and not any(step.launches.all_calls.seen for step in trace.steps):
+        why = "all calls that launch, copy or set are outside the steps: the steps say nothing"
+        checks = (*checks, Judged("work in the steps", NOT_JUDGED, why))
+    return File(trace.path, trace.environment.rank, checks, tuple(warnings_of(trace)))
 
 
 def _judged(profile: Profile, line: BudgetLine) -> Judged:
@@ -175,10 +185,10 @@ def _text(file: File) -> str:
     from ..report.show import printable
 
     rank = "" if file.rank is None else f" (rank {file.rank})"
-    lines = [f"{_SIGNS[file.outcome]:4}  {printable(file.file)}{rank}"]
+    lines = [f"{_SIGNS[file.outcome]:4}  {printable(file.file)}{rank}", *(f"  {one}" for one in file.warnings)]
     for one in file.checks:
         lines.append(f"  {_SIGNS[one.outcome]:4}  {one.check}")
-        lines += [f"    {line}".rstrip() for line in one.message.splitlines()]
+        lines += [f"    {printable(line)}".rstrip() for line in one.message.splitlines()]
     return "\n".join(lines)
 
 
@@ -199,6 +209,7 @@ def _values(files: Sequence[File]) -> dict[str, Any]:
                 "file": file.file,
                 "rank": file.rank,
                 "outcome": file.outcome,
+                "warnings": list(file.warnings),
                 "checks": [one._asdict() for one in file.checks],
             }
             for file in files

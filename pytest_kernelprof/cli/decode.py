@@ -35,8 +35,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _names_from(lines: TextIO, options: argparse.Namespace) -> list[str]:
-    if lines.isatty():
+def _names_from(lines: TextIO | None, options: argparse.Namespace) -> list[str]:
+    if lines is None or lines.isatty():
+        lines = io.StringIO()
         options.refuse("no name given; accepted: names as arguments, or one a line on standard input")
     if isinstance(lines, io.TextIOWrapper):
         lines.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.line(_rendered(found, options))
     if found.obstacles and not options.force:
         return 2
-    return 0 if found.equal else 1
+    return 2 if found.equal is None else 0 if found.equal else 1
 
 
 def _rendered(found: TraceDiff, options: argparse.Namespace) -> str:

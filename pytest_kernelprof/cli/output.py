@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 
 def complain(message: str) -> None:
     """Say on standard error, in one line, what is wrong."""
-    print(f"kernelprof: {message}", file=sys.stderr)  # noqa: T201 - this is the error
+    if sys.stderr is None:  # It was closed: print() would write to standard output instead.
+        return
+    told = "".join(one if one.isprintable() else "?" for one in message)
+    with suppress(OSError):
+        print(f"kernelprof: {told}", file=sys.stderr, flush=True)  # noqa: T201 - this is the error
 
 
 class Output:
@@ -20,7 +25,7 @@ class Output:
 
     def __init__(self) -> None:
         """Begin to write."""
-        self.closed = False
+        self.closed = sys.stdout is None
         self.failed = False
 
     def line(self, text: str = "", end: str = "\n") -> None:

@@ -89,12 +89,21 @@ def _made(
 def _side_by_side(
     paths: Sequence[str], work: Callable[[Trace], T], options: argparse.Namespace, progress: Progress
 ) -> Iterator[T | Failure]:
+    from collections import deque
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
     executor = ProcessPoolExecutor(min(options.jobs, len(paths)), initializer=_end_with_parent)
     try:
-        for path, future in [(path, executor.submit(_made, path, work, options.max_trace_size)) for path in paths]:
-            result = future.result()
+        waiting = deque((path, executor.submit(_made, path, work, options.max_trace_size)) for path in paths)
+        while waiting:
+            path, future = waiting.popleft()
+            result: T | Failure
+            try:
+                result = future.result()
+            except BrokenProcessPool:
+                why = "a process that read traces was killed, perhaps since memory ran out; use fewer --jobs"
+                result = Failure(path, f"{path}: not read: {why}")
             progress.read(_size(path))
             progress.clear()
             yield result

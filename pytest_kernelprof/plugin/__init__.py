@@ -38,6 +38,7 @@ NEEDS_FLAG = "needs --kernelprof"
 _PROPERTY = "kernelprof"
 _PYTEST_INDENT = len("E       ")
 _REPLAYED = "kernelprof_replayed"
+_SCOPES = "kernelprof_scopes"
 _NOT_RECORDED = "not recorded:"
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -188,6 +189,7 @@ class Run:
         self.decoders: dict[str, Callable[[str], KernelName | None]] = {}
         self.ledgers = Ledgers(self)
         self.budgets: dict[str, Budget] = {}
+        self.scopes: dict[str, bool] = {}
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -231,7 +233,10 @@ class Run:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Learn from an xdist worker that its markers are wrong."""
-        self.refused = self.refused or getattr(node, "workeroutput", {}).get(_PROPERTY)
+        output = getattr(node, "workeroutput", {})
+        self.refused = self.refused or output.get(_PROPERTY)
+        for scope, there in output.get(_SCOPES, {}).items():
+            self.found_scope(scope, there)
 
     def _marker_problems(self, item: pytest.Item) -> Iterator[str]:
         for marker in item.iter_markers("kernelprof"):
@@ -468,6 +473,10 @@ class Run:
             self.budgets[name] = budget_of(file, self.shown(file))
         return self.budgets[name]
 
+    def found_scope(self, scope: str, there: bool) -> None:
+        """Take note of a region or step that a budget limits, and whether a profile has it."""
+        self.scopes[scope] = self.scopes.get(scope, False) or there
+
     def place(self, node: pytest.Item | pytest.Collector, shared: str | None) -> Place:
         """Return where the recordings of a test, a module or the run lie."""
         from ..recordings import FOLDER, Place
@@ -552,6 +561,8 @@ class Run:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Fail a run that measured too little, and end with how many tests were skipped."""
         controller = not hasattr(self.config, "workerinput")
+        if not controller:
+            self.config.workeroutput[_SCOPES] = self.scopes  # type: ignore[attr-defined]
         shortfall = self.shortfall()
         if controller and shortfall and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -576,6 +587,9 @@ class Run:
             terminalreporter.write_line(summary_table(rows))
         for line in self._recorded():
             terminalreporter.write_line(line)
+        for scope, there in self.scopes.items():
+            if not there:
+                terminalreporter.write_line(f"kernelprof: {scope} is in no profile of this run", yellow=True)
 
     def _recorded(self) -> Iterator[str]:
         """Yield how many recordings were written, and which were not."""
@@ -686,6 +700,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "more_hints": _more_hints(node.ihook.pytest_kernelprof_hints),
         "book": run.ledgers.book,
         "budget": run.budget,
+        "found_scope": run.found_scope,
         "is_shared": request.scope != "function",
     }
     source: Source

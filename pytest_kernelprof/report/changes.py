@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ledger.entry import KernelLine, Line, OpLine
+from ..ledger.entry import KernelLine, Line, MemcpyLine, OpLine
 from ..names import shorten
 from ..units import counted
 from .layout import Look, listed
@@ -62,6 +62,9 @@ def _pair(old: Line, new: Line, in_full: bool) -> tuple[str, str]:
         if old.name == new.name:
             old, new = old._replace(name=None), new._replace(name=None)
         return old.words(library=library), new.words(library=library)
+    if isinstance(old, MemcpyLine) and isinstance(new, MemcpyLine) and old.words(by=False) == new.words(by=False):
+        told = [f"{one.words(by=False)} ({one.size_bytes} B)" for one in (old, new)]
+        return told[0], f"{told[1]} by {new.by or '(no op)'}"
     if isinstance(old, (KernelLine, OpLine)) or isinstance(new, (KernelLine, OpLine)) or old.by != new.by:
         return old.words(), new.words()
     return old.words(by=False), new.words()

@@ -20,7 +20,7 @@ _NOUNS = {
     "host_syncs": "host sync",
     "kernels": "kernel",
     "memsets": "Memset",
-    "calls": "call",
+    "calls": "call that launches, copies or sets",
     "ops": "op",
 }
 _MOST_CHAINS = 2
@@ -57,8 +57,8 @@ def diff_markdown(found: TraceDiff, *, top: int | None, forced: bool) -> str:
     parts = ["## kernelprof diff", "", *(f"{escaped(line.strip())}  " for line in _heading(found, forced=forced))]
     if not found.obstacles or forced:
         for title, lines in _told(found):
-            parts += ["", f"**{escaped(title)}**", ""]
-            parts += [f"- {escaped(line.strip())}" for line in _shown(lines, None, top)]
+            parts += ["", f"**{escaped(title, None)}**", ""]
+            parts += [f"- {escaped(line.strip(), None)}" for line in _shown(lines, None, top)]
     return "\n".join(parts)
 
 
@@ -98,8 +98,11 @@ def _told(found: TraceDiff) -> Iterator[tuple[str, list[str]]]:
                 for one in found.times
             ],
         )
+    if found.uneven:
+        yield "not alike beside that:", [ascii_only(one) for one in found.uneven]
     if found.equal:
-        yield "nothing changed but times" if found.times else "nothing changed", []
+        scope = f" in {', '.join(found.changed)}".replace("_", " ") if found.left_out else ""
+        yield ("nothing changed but times" if found.times else "nothing changed") + scope, []
 
 
 def _ops(changes: Sequence[Change]) -> Iterator[tuple[str, list[str]]]:
@@ -152,6 +155,7 @@ def diff_values(found: TraceDiff, *, forced: bool) -> dict[str, Any]:
         "unknown": list(found.unknown),
         "not_compared": list(found.left_out),
         "notes": list(found.notes),
+        "uneven": list(found.uneven),
         "forced": bool(found.obstacles) and forced,
         "equal": found.equal if compared else None,
         "changes": [

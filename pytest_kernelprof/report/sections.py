@@ -55,11 +55,11 @@ def as_markdown(one: Section, level: int = 3) -> str:
     return "\n".join([*parts, *(escaped(note) for note in one.notes)])
 
 
-def escaped(text: str) -> str:
+def escaped(text: str, widest: int | None = _WIDEST_CELL) -> str:
     """Return text as it reads in a cell of a Markdown table, whatever it holds, its middle left out if it is long."""
     told = ascii_only(str(text))
-    if len(told) > _WIDEST_CELL:
-        told = f"{told[: _WIDEST_CELL - 43]}...{told[-40:]}"
+    if widest is not None and len(told) > widest:
+        told = f"{told[: widest - 43]}...{told[-40:]}"
     # Also <, which begins HTML, and &, which begins an entity.
     told = told.replace("&", "&amp;").replace("<", "&lt;")
     return told if told == "---" else re.sub(r"([\\`*_\[\]|~#])", r"\\\1", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from ..events import Call, Event, GpuEvent, Kernel, Memcpy, slowest_first
 from ..matrix import matrix_time_of
 from ..model import CLASSES, Environment, Step, Trace
 from ..names import ascii_only, brief
-from ..units import format_bytes, format_ns, format_share
+from ..units import counted, format_bytes, format_ns, format_share
 from .layout import Chain, Look, Short
 from .sections import Section, as_markdown, as_text, section
 from .text import STEP_HEADERS, step_rows, tensor_core_words
@@ -46,13 +47,21 @@ def show_markdown(trace: Trace, view: View) -> str:
 def _heading(trace: Trace) -> Iterator[str]:
     yield printable(trace.path)
     yield environment_words(trace.environment)
+    yield from warnings_of(trace)
+
+
+def warnings_of(trace: Trace) -> Iterator[str]:
+    """Yield what a reader of the numbers should know, a line each."""
     yield from (f"warning: {ascii_only(warning.message)}" for warning in trace.warnings)
+    outside = len(trace.outside_steps.all_calls.seen)
+    if outside:
+        yield f"warning: {counted(outside, 'call that launches, copies or sets')} outside every step; in no count"
 
 
 def environment_words(where: Environment) -> str:
     """Return in one line where a trace was recorded."""
     known = (
-        ", ".join(where.devices),
+        ", ".join(f"{number} x {name}" if number > 1 else name for name, number in Counter(where.devices).items()),
         where.compute_capability and f"compute capability {where.compute_capability}",
         where.cuda and f"CUDA {where.cuda}",
         where.rocm and f"ROCm {where.rocm}",

@@ -87,7 +87,22 @@ def test_a_gpu_that_was_not_measured_is_no_pass(project):
 
 def test_regions_that_a_test_does_not_have_are_left_out(project):
     (project.path / "budget.toml").write_text('[region."decode"]\nno_memcpy = true\n[step.9]\nmax_kernels = 1\n')
-    run_pytest(project, "--kernelprof", "--kernelprof-budget=budget.toml").assert_outcomes(passed=4, failed=1)
+    for arguments in ((), ("-n2",)):
+        result = run_pytest(project, "--kernelprof", "--kernelprof-budget=budget.toml", *arguments)
+        result.assert_outcomes(passed=4, failed=1)
+        # A typo must not pass for a limit that was kept.
+        result.stdout.fnmatch_lines(
+            [
+                "kernelprof: budget.toml: region 'decode' is in no profile of this run",
+                "kernelprof: budget.toml: step '9' is in no profile of this run",
+            ]
+        )
+
+
+def test_cpu_time_of_a_region_is_judged_on_a_test_for_the_cpu_where_it_has_one(project):
+    (project.path / "budget.toml").write_text('[region."decode"]\nmax_cpu_time = "1 h"\n'.replace("1 h", "1000 s"))
+    result = run_pytest(project, "--kernelprof", "--kernelprof-budget=budget.toml", "-k", "negates")
+    result.assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(("text", "said"), [("max_kernel = 5", "did you mean 'max_kernels'"), (None, "cannot be read")])
