@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kernelprof.names import decode_kernel, folded, folded_op
-from pytest_kernelprof.names.folding import FOLDINGS
+from pytest_kernelprof.names import decode_kernel
+from pytest_kernelprof.names.folding import FOLDINGS, folded, folded_op
 
 NAMES = Path(__file__).parent / "data/names"
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from ..errors import NotMeasured
 from ..events import Call, Event, Kernel, Memcpy, Memset, Op
 from ..model import Environment, Step, Trace
-from ..names import MATRIX_ROLES, decode_kernel, folded, folded_op
+from ..names import MATRIX_ROLES, decode_kernel
+from ..names.folding import folded, folded_op
 from ..options import LEDGER_KEY_PARTS
 from ..units import format_bytes
 

@@ -3,7 +3,6 @@
 from .decoding import decode_kernel, teach
 from .demangling import demangled
 from .dtypes import DTYPES
-from .folding import folded, folded_op
 from .kernel_name import COPY_ROLES, MATRIX_ROLES, ROLES, TENSOR_CORES, KernelName, Part
 from .shortening import ascii_only, brief, close_names, glob, matches, shorten
 from .signature import base_name
@@ -22,8 +21,6 @@ __all__ = [
     "close_names",
     "decode_kernel",
     "demangled",
-    "folded",
-    "folded_op",
     "glob",
     "matches",
     "shorten",
