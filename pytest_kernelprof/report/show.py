@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, slowest_first
 from ..matrix import matrix_time_of
-from ..model import CLASSES, Environment, Step, Trace
+from ..model import Environment, Step, Trace
 from ..names import ascii_only, brief
 from ..units import counted, format_bytes, format_ns, format_share
 from .layout import Chain, Look, Short
 from .sections import Section, as_markdown, as_text, section
-from .text import STEP_HEADERS, step_rows, tensor_core_words
+from .text import STEP_HEADERS, step_rows, tensor_core_words, unmeasured
 
 BY = ("op", "kernel", "role", "stream", "region")
 """What ``--by`` may group by."""
@@ -95,7 +95,9 @@ def _sections(trace: Trace, view: View) -> Iterator[Section]:
         if syncs:
             yield _syncs(syncs, view)
         yield from _tensor_cores(steps)
-    yield from _not_measured(steps)
+    whys = unmeasured(steps)
+    if whys:
+        yield Section("Not measured", notes=whys)
 
 
 def _time(events: Sequence[Event]) -> int:
@@ -209,14 +211,3 @@ def _tensor_cores(steps: Sequence[Step]) -> Iterator[Section]:
     matrix = matrix_time_of(steps)
     if matrix is not None:
         yield Section("Tensor cores", notes=[f"tensor cores: {tensor_core_words(matrix, len(steps))}"])
-
-
-def _not_measured(steps: Sequence[Step]) -> Iterator[Section]:
-    whys = dict.fromkeys(
-        f"{name} not measured: {why}"
-        for step in steps
-        for name in CLASSES
-        if (why := getattr(step, name).why_not_measured)
-    )
-    if whys:
-        yield Section("Not measured", notes=list(whys))

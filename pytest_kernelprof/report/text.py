@@ -429,15 +429,21 @@ def profile_table(steps: Sequence[Step], look: Look) -> str:
     matrix = matrix_time_of(steps)
     if matrix is not None:
         parts.append(f"tensor cores: {tensor_core_words(matrix, len(steps))}")
-    whys = dict.fromkeys(
+    whys = unmeasured(steps)
+    if whys:
+        parts.append("\n".join(whys))
+    return "\n\n".join(parts)
+
+
+def unmeasured(steps: Sequence[Step]) -> list[str]:
+    """Return which classes of events were not measured in steps, and why, each reason once."""
+    whys = (
         f"{name} not measured: {why}"
         for step in steps
         for name in CLASSES
         if (why := getattr(step, name).why_not_measured)
     )
-    if whys:
-        parts.append("\n".join(whys))
-    return "\n\n".join(parts)
+    return list(dict.fromkeys(whys))
 
 
 def tensor_core_words(time: MatrixTime, steps: int) -> str:
