@@ -28,83 +28,42 @@ class Rule(NamedTuple):
         key: Its name in a budget; with ``--`` and hyphens its flag.
         value: What its value is: ``count``, ``bytes``, ``time``, ``share``, ``flag``, ``dtypes``, ``patterns`` or
             ``backend``.
-        help: What it asks for, as a sentence.
         judge: The assertion: is given the profile, the value, and how events are chosen.
         of_kernels: It can be asked of chosen kernels.
     """
 
     key: str
     value: str
-    help: str
     judge: Callable[[Profile, Any, Mapping[str, Any]], None]
     of_kernels: bool = False
 
 
 RULES = (
-    Rule("kernels", "count", "so many kernels a step", lambda p, n, c: p.assert_kernel_count(n, **c), True),
-    Rule("max_kernels", "count", "so many at most", lambda p, n, c: p.assert_kernel_count(at_most=n, **c), True),
-    Rule("min_kernels", "count", "so many at least", lambda p, n, c: p.assert_kernel_count(at_least=n, **c), True),
-    Rule("max_launches", "count", "kernel and graph launches", lambda p, n, c: p.assert_launch_count(at_most=n, **c)),
-    Rule("no_memcpy", "flag", "no memory copy", lambda p, _, c: p.assert_no_memcpy(**c)),
-    Rule("max_memcpys", "count", "memory copies", lambda p, n, c: p.assert_memcpy_count(at_most=n, **c)),
-    Rule("max_memcpy_bytes", "bytes", "bytes copied", lambda p, n, c: p.assert_memcpy_bytes(at_most=n, **c)),
-    Rule("no_copy", "flag", "no memory copy and no copy kernel", lambda p, _, c: p.assert_no_copy(**c)),
-    Rule("no_memset", "flag", "no Memset", lambda p, _, c: p.assert_no_memset(**c)),
-    Rule(
-        "no_own_memset",
-        "flag",
-        "no Memset but those of cuBLAS and cuDNN",
-        lambda p, _, c: p.assert_no_memset(ignore_library=True, **c),
-    ),
-    Rule("max_memsets", "count", "Memsets", lambda p, n, c: p.assert_memset_count(at_most=n, **c)),
-    Rule("no_host_sync", "flag", "no host sync", lambda p, _, c: p.assert_no_host_sync(**c)),
-    Rule(
-        "no_host_sync_but",
-        "patterns",
-        "no host sync but by these ops, regions or calls",
-        lambda p, n, c: p.assert_no_host_sync(allow=n, **c),
-    ),
-    Rule("max_host_syncs", "count", "host syncs", lambda p, n, c: p.assert_host_sync_count(at_most=n, **c)),
-    Rule(
-        "tensor_cores",
-        "flag",
-        "every matrix kernel runs on tensor cores",
-        lambda p, _, c: p.assert_tensor_cores(**c),
-        True,
-    ),
-    Rule(
-        "min_tensor_cores",
-        "share",
-        "the share of matrix time on tensor cores",
-        lambda p, n, c: p.assert_tensor_cores(at_least=n, **c),
-        True,
-    ),
-    Rule(
-        "dtypes",
-        "dtypes",
-        "the only data types in names of kernels",
-        lambda p, n, c: p.assert_dtypes(set(n), **c),
-        True,
-    ),
-    Rule("sdpa_backend", "backend", "the attention that ran", lambda p, n, c: p.assert_sdpa_backend(n, **c)),
-    Rule("graphed", "flag", "every kernel came from a graph launch", lambda p, _, c: p.assert_graphed(**c), True),
-    Rule(
-        "min_occupancy",
-        "share",
-        "theoretical occupancy of every kernel",
-        lambda p, n, c: p.assert_occupancy(at_least=n, **c),
-        True,
-    ),
-    Rule("max_gpu_time", "time", "GPU time a step, the median", lambda p, n, c: p.assert_gpu_time(at_most=n, **c)),
-    Rule("max_cpu_time", "time", "CPU time a step, the median", lambda p, n, _: p.assert_cpu_time(at_most=n)),
-    Rule("max_peak_memory", "bytes", "peak GPU memory", lambda p, n, _: p.assert_peak_memory(at_most=n)),
-    Rule("max_allocated_memory", "bytes", "GPU memory allocated", lambda p, n, _: p.assert_allocated_memory(at_most=n)),
-    Rule(
-        "no_device_allocation",
-        "flag",
-        "the allocator asks the driver for nothing",
-        lambda p, *_: p.assert_no_device_allocation(),
-    ),
+    Rule("kernels", "count", lambda p, n, c: p.assert_kernel_count(n, **c), True),
+    Rule("max_kernels", "count", lambda p, n, c: p.assert_kernel_count(at_most=n, **c), True),
+    Rule("min_kernels", "count", lambda p, n, c: p.assert_kernel_count(at_least=n, **c), True),
+    Rule("max_launches", "count", lambda p, n, c: p.assert_launch_count(at_most=n, **c)),
+    Rule("no_memcpy", "flag", lambda p, _, c: p.assert_no_memcpy(**c)),
+    Rule("max_memcpys", "count", lambda p, n, c: p.assert_memcpy_count(at_most=n, **c)),
+    Rule("max_memcpy_bytes", "bytes", lambda p, n, c: p.assert_memcpy_bytes(at_most=n, **c)),
+    Rule("no_copy", "flag", lambda p, _, c: p.assert_no_copy(**c)),
+    Rule("no_memset", "flag", lambda p, _, c: p.assert_no_memset(**c)),
+    Rule("no_own_memset", "flag", lambda p, _, c: p.assert_no_memset(ignore_library=True, **c)),
+    Rule("max_memsets", "count", lambda p, n, c: p.assert_memset_count(at_most=n, **c)),
+    Rule("no_host_sync", "flag", lambda p, _, c: p.assert_no_host_sync(**c)),
+    Rule("no_host_sync_but", "patterns", lambda p, n, c: p.assert_no_host_sync(allow=n, **c)),
+    Rule("max_host_syncs", "count", lambda p, n, c: p.assert_host_sync_count(at_most=n, **c)),
+    Rule("tensor_cores", "flag", lambda p, _, c: p.assert_tensor_cores(**c), True),
+    Rule("min_tensor_cores", "share", lambda p, n, c: p.assert_tensor_cores(at_least=n, **c), True),
+    Rule("dtypes", "dtypes", lambda p, n, c: p.assert_dtypes(set(n), **c), True),
+    Rule("sdpa_backend", "backend", lambda p, n, c: p.assert_sdpa_backend(n, **c)),
+    Rule("graphed", "flag", lambda p, _, c: p.assert_graphed(**c), True),
+    Rule("min_occupancy", "share", lambda p, n, c: p.assert_occupancy(at_least=n, **c), True),
+    Rule("max_gpu_time", "time", lambda p, n, c: p.assert_gpu_time(at_most=n, **c)),
+    Rule("max_cpu_time", "time", lambda p, n, _: p.assert_cpu_time(at_most=n)),
+    Rule("max_peak_memory", "bytes", lambda p, n, _: p.assert_peak_memory(at_most=n)),
+    Rule("max_allocated_memory", "bytes", lambda p, n, _: p.assert_allocated_memory(at_most=n)),
+    Rule("no_device_allocation", "flag", lambda p, *_: p.assert_no_device_allocation()),
 )
 """What a budget may limit, in the order in which it is judged."""
 

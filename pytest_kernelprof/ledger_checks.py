@@ -171,26 +171,16 @@ _NOUNS = {
 
 def _headline(found: Sequence[Change]) -> str:
     """Return all changes in few words: ``+1 memory copy, 2 kernels changed``."""
-    told = [
-        f"{counted(_number(one.before), 'kernel')} {'fused' if one.kind == 'fused' else 'split'} "
-        f"into {_number(one.after)}"
-        for one in found
-        if one.kind in ("fused", "split")
-    ]
+    told = [one.regrouped for one in found if one.regrouped]
     for name, noun in _NOUNS.items():
         of_class = [one for one in found if one.class_name == name]
         changed, more, fewer = (
-            sum(max(_number(one.before), _number(one.after)) for one in of_class if one.kind == kind)
-            for kind in ("changed", "more", "fewer")
+            sum(max(one.numbers) for one in of_class if one.kind == kind) for kind in ("changed", "more", "fewer")
         )
         told += [f"+{counted(more, noun)}"] if more else []
         told += [f"-{counted(fewer, noun)}"] if fewer else []
         told += [f"{counted(changed, noun)} changed"] if changed else []
     return ", ".join(told)
-
-
-def _number(some: Sequence[tuple[Any, int]]) -> int:
-    return sum(number for _, number in some)
 
 
 def _events(readings: Mapping[str, Reading], place: int, seen: Entry, found: Sequence[Change]) -> list[Event]:

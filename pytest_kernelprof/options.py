@@ -143,39 +143,15 @@ def parse_activities(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_not_measured(value: Any) -> str:
-    """Return what becomes of a test that could not be judged."""
-    if value not in ("fail", "skip"):
-        raise ValueError("fail or skip")
-    return str(value)
+def one_of(*words: str) -> Callable[[Any], str]:
+    """Return a parser for one of a few words."""
 
+    def parse(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
+        return str(value)
 
-def parse_replay(value: Any) -> str:
-    """Return when recordings are replayed."""
-    if value not in ("never", "missing-device", "always"):
-        raise ValueError("never, missing-device or always")
-    return str(value)
-
-
-def parse_devices(value: Any) -> str:
-    """Return how xdist workers use the GPUs."""
-    if value not in ("shared", "spread"):
-        raise ValueError("shared or spread")
-    return str(value)
-
-
-def parse_explain(value: Any) -> str:
-    """Return when functions are called once more to find lines of Python."""
-    if value not in EXPLAIN:
-        raise ValueError(", ".join(EXPLAIN[:-1]) + f" or {EXPLAIN[-1]}")
-    return str(value)
-
-
-def parse_level(value: Any) -> str:
-    """Return what tells kernels apart in ledgers."""
-    if value not in LEDGER_LEVELS:
-        raise ValueError(" or ".join(LEDGER_LEVELS))
-    return str(value)
+    return parse
 
 
 def parse_key_parts(value: Any) -> tuple[str, ...]:
@@ -367,14 +343,14 @@ OPTIONS = (
     ),
     OptionSpec(
         name="not_measured",
-        parse=parse_not_measured,
+        parse=one_of("fail", "skip"),
         kind="string",
         metavar="WHAT",
         help="What becomes of a test whose trace does not tell: fail (default) or skip.",
     ),
     OptionSpec(
         name="explain",
-        parse=parse_explain,
+        parse=one_of(*EXPLAIN),
         kind="string",
         metavar="WHEN",
         help="Call functions once more to name lines of Python and inputs: on-failure (default), always or never.",
@@ -408,7 +384,7 @@ OPTIONS = (
     ),
     OptionSpec(
         name="ledger_level",
-        parse=parse_level,
+        parse=one_of(*LEDGER_LEVELS),
         kind="string",
         metavar="LEVEL",
         help="What tells kernels apart in ledgers: roles (default: library, role, data types, tensor cores) or names.",
@@ -435,7 +411,7 @@ OPTIONS = (
     ),
     OptionSpec(
         name="replay",
-        parse=parse_replay,
+        parse=one_of("never", "missing-device", "always"),
         kind="string",
         metavar="WHEN",
         help="Judge recordings instead of running functions: never (default), missing-device (where a test's device "
@@ -457,7 +433,7 @@ OPTIONS = (
     ),
     OptionSpec(
         name="devices",
-        parse=parse_devices,
+        parse=one_of("shared", "spread"),
         kind="string",
         metavar="WHAT",
         help="Under xdist: shared (default, all workers see all GPUs) or spread (each worker sees a GPU of its own, "

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from .eventset import EventSet
 from .ledger.difference import Change, changes
 from .ledger.entry import GPU_CLASSES, Amount, Entry, Line, OpLine, line_of
+from .load.building import WHOLE_FILE
 from .model import Environment, Step, Trace, lacks_something
 from .units import counted
 
@@ -21,6 +22,8 @@ _MUCH = 1.1
 """A kernel that takes so many times as long is worth a line."""
 
 _CLASSES = (*GPU_CLASSES, "calls", "ops")
+_Kinds = dict[str, Counter[Line]]
+"""By class of events, how many of each kind a step has."""
 
 
 class Slower(NamedTuple):
@@ -61,7 +64,6 @@ class TraceDiff(NamedTuple):
     notes: tuple[str, ...]
     changed: dict[str, list[Change]]
     times: tuple[Slower, ...]
-
     uneven: tuple[str, ...] = ()
 
     @property
@@ -87,7 +89,8 @@ def diff(before: Trace, after: Trace) -> TraceDiff:
     """
     left_out = tuple(name for name in _CLASSES if all(_nothing(trace, name) for trace in (before, after)))
     compared = [name for name in _CLASSES if name not in left_out]
-    one, other = (_typical(trace, compared) for trace in (before, after))
+    steps = [[_kinds(step, compared) for step in trace.steps] for trace in (before, after)]
+    one, other = (_typical(of_one, compared) for of_one in steps)
     found = changes(one, other)
     return TraceDiff(
         before,
@@ -95,10 +98,10 @@ def diff(before: Trace, after: Trace) -> TraceDiff:
         (*_obstacles(before, after, compared), *_lost(before, after, left_out)),
         tuple(_unknown(before, after)),
         left_out,
-        tuple(_notes(before, after, compared)),
+        tuple(_notes(before, after, steps, compared)),
         {name: [change for change in found if change.class_name == name] for name in compared},
         tuple(_slower(before, after)) if "kernels" in compared else (),
-        tuple(_uneven(before, after, compared)),
+        tuple(_uneven(before, after, steps, compared)),
     )
 
 
@@ -110,16 +113,12 @@ def _lost(before: Trace, after: Trace, left_out: Sequence[str]) -> Iterable[str]
             yield f"kernels {side} were not measured, although there are {counted(launches, 'launch')}"
 
 
-def _uneven(before: Trace, after: Trace, compared: Sequence[str]) -> Iterable[str]:
+def _uneven(before: Trace, after: Trace, steps: Sequence[Sequence[_Kinds]], compared: Sequence[str]) -> Iterable[str]:
     """Yield what the typical steps do not show: how steps differ among themselves, and what is outside them."""
     for name in compared:
-        one, other = (
-            {frozenset(_counted(step, (name,))[name].items()) for step in trace.steps} for trace in (before, after)
-        )
+        one, other = ({frozenset(step[name].items()) for step in of_one} for of_one in steps)
         if one != other and max(len(one), len(other)) > 1:
-            numbers = [
-                ", ".join(str(len(_events(step, name).seen)) for step in trace.steps) for trace in (before, after)
-            ]
+            numbers = [", ".join(str(step[name].total()) for step in of_one) for of_one in steps]
             yield f"{name}: the steps do not differ in the same way: {numbers[0]} before, {numbers[1]} after"
     one_outside, other_outside = (len(trace.outside_steps.all_calls.seen) for trace in (before, after))
     if one_outside != other_outside:
@@ -175,30 +174,28 @@ def _told(value: Any) -> str:
 
 
 def _has_steps(trace: Trace) -> bool:
-    return trace.steps[0].name != "(whole file)"
+    return trace.steps[0].name != WHOLE_FILE
 
 
-def _notes(before: Trace, after: Trace, compared: Sequence[str]) -> Iterable[str]:
-    for side, trace in (("before", before), ("after", after)):
-        counted = [_counted(step, compared) for step in trace.steps]
-        differing = [name for name in compared if any(one[name] != counted[0][name] for one in counted[1:])]
+def _notes(before: Trace, after: Trace, steps: Sequence[Sequence[_Kinds]], compared: Sequence[str]) -> Iterable[str]:
+    for side, trace, (first, *others) in zip(("before", "after"), (before, after), steps, strict=True):
+        differing = [name for name in compared if any(one[name] != first[name] for one in others)]
         if differing:
             yield f"the steps {side} differ in {', '.join(differing)}: of each number the median is compared"
         if any(_events(step, "ops").unknown.unwatched for step in trace.steps) and "ops" in compared:
             yield f"ops {side} of threads that the profiler did not watch are unknown"
 
 
-def _counted(step: Step, classes: Iterable[str]) -> dict[str, Counter[Line]]:
+def _kinds(step: Step, classes: Iterable[str]) -> _Kinds:
     return {name: Counter(_line(event, name) for event in _events(step, name).seen) for name in classes}
 
 
-def _typical(trace: Trace, classes: Sequence[str]) -> Entry:
+def _typical(steps: Sequence[_Kinds], classes: Sequence[str]) -> Entry:
     """Return what a step launches: of each kind the median number over the steps."""
-    counted = [_counted(step, classes) for step in trace.steps]
     lines: dict[str, dict[Line, Amount]] = {}
     for name in classes:
-        kinds = dict.fromkeys(line for one in counted for line in one[name])
-        numbers = {line: statistics.median_low([one[name][line] for one in counted]) for line in kinds}
+        kinds = dict.fromkeys(line for one in steps for line in one[name])
+        numbers = {line: statistics.median_low([one[name][line] for one in steps]) for line in kinds}
         lines[name] = {line: Amount.exactly(number) for line, number in numbers.items() if number}
     return Entry(_LEVEL, {}, lines)
 

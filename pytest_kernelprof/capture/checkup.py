@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..options import DeviceRequirement, Settings
 from .calls import Target, profile_calls
-from .devices import Health, create_context, import_torch
+from .devices import Health, create_context, device_of, import_torch
 from .session import profiler_active
 
+_A_GPU = DeviceRequirement("gpu")
 _CUPTI_PACKAGES = ("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12", "nvidia-cuda-cupti-cu11")
 
 
@@ -43,16 +44,15 @@ def machine() -> Machine:
         CaptureError: torch is not installed.
     """
     torch = import_torch()
-    kind = "xpu" if getattr(torch, "xpu", None) is not None and torch.xpu.is_available() else "cuda"
-    module = getattr(torch, kind)
-    count = module.device_count() if module.is_available() else 0
+    kind = device_of(_A_GPU).type
+    gpus = getattr(torch, kind) if kind != "cpu" else None
     supported = {str(one).rpartition(".")[2].lower() for one in torch.profiler.supported_activities()}
     return Machine(
         torch=str(torch.__version__),
         cuda=torch.version.cuda,
         rocm=torch.version.hip,
         cupti=_cupti(),
-        gpus=tuple(module.get_device_name(index) for index in range(count)),
+        gpus=tuple(gpus.get_device_name(index) for index in range(gpus.device_count())) if gpus is not None else (),
         records_gpu=bool(supported & {"cuda", "xpu"}),
         profiler_active=profiler_active(torch),
     )
@@ -78,10 +78,9 @@ def profile_something(path: Path, *, on_gpu: bool) -> None:
         CaptureError: It cannot be profiled.
     """
     torch = import_torch()
-    device: Any = "cpu"
+    needed = _A_GPU if on_gpu else DeviceRequirement("cpu")
     if on_gpu:
-        device = "xpu" if getattr(torch, "xpu", None) is not None and torch.xpu.is_available() else "cuda"
-        create_context(DeviceRequirement("gpu"))
-    numbers = torch.ones(1024, device=device)
+        create_context(needed)
+    numbers = torch.ones(1024, device=device_of(needed))
     target = Target.here(torch.add, (numbers, 1), {}, Settings())
     profile_calls(target, health=Health(), path=path, test="kernelprof doctor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..units import counted
 from .entry import NONE, Amount, Entry, KernelLine, Line, MemcpyLine, MemsetLine, sort_key
 
 Some = tuple[tuple[Line, int], ...]
@@ -47,6 +48,20 @@ class Change(NamedTuple):
     def good_news(self) -> bool:
         """Whether less is done than before."""
         return self.kind in ("fewer", "fused")
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """How many events there were before, and how many there are after."""
+        before, after = (sum(number for _, number in side) for side in (self.before, self.after))
+        return before, after
+
+    @property
+    def regrouped(self) -> str:
+        """How many kernels became how many, such as ``6 kernels fused into 1``; empty for other changes."""
+        if self.kind not in ("fused", "split"):
+            return ""
+        before, after = self.numbers
+        return f"{counted(before, 'kernel')} {self.kind} into {after}"
 
 
 def changes(expected: Entry, seen: Entry, unsure: Sequence[str] = ()) -> list[Change]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..ledger.entry import KernelLine, Line, MemcpyLine, OpLine
 from ..names import shorten
-from ..units import counted
 from .layout import Look, listed
 
 if TYPE_CHECKING:
@@ -29,10 +28,9 @@ def change_words(change: Change, *, in_full: bool = False, had: str = "the ledge
         in_full: Do not shorten names.
         had: How to say how many there were before.
     """
-    if change.kind in ("fused", "split"):
-        before, after = (sum(number for _, number in side) for side in (change.before, change.after))
+    if change.regrouped:
         sides = f"{_several(change.before, in_full)} -> {_several(change.after, in_full)}"
-        return f"{counted(before, 'kernel')} {change.kind} into {after}: {sides}"
+        return f"{change.regrouped}: {sides}"
     if change.kind == "changed":
         ((old, number),), ((new, _),) = change.before, change.after
         times = f"{number} x " if number > 1 else ""

@@ -119,11 +119,10 @@ def _ops(changes: Sequence[Change]) -> Iterator[tuple[str, list[str]]]:
 
 def _lines(found: TraceDiff, change: Change) -> Iterator[str]:
     """Yield a change in words; of several kernels for several others, what went and what came, a line each."""
-    if change.kind not in ("fused", "split"):
+    if not change.regrouped:
         yield _line(found, change)
         return
-    before, after = (sum(number for _, number in side) for side in (change.before, change.after))
-    yield f"{counted(before, 'kernel')} {change.kind} into {after}:"
+    yield f"{change.regrouped}:"
     for one in change.before:
         yield _line(found, Change(change.class_name, "fewer", before=(one,)))
     for one in change.after:
