@@ -9,6 +9,8 @@ from pluggy import HookspecMarker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pytest
+
     from .events import Event
     from .hints import Hint
     from .names import KernelName
@@ -27,6 +29,19 @@ def pytest_kernelprof_decode_kernel(name: str) -> KernelName | None:
     Returns:
         What the name says, or ``None`` for a name that this hook does not know. Fields that are
         left out are unknown; anything else than a `KernelName` is refused when the name is decoded.
+    """
+
+
+@hookspec
+def pytest_kernelprof_profile(profile: Profile, request: pytest.FixtureRequest) -> None:
+    """See a profile before its test does: to judge it by rules of the house, or to write its numbers down.
+
+    Called once for every profile that ``profiled`` and its wider twins make, live or replayed, ahead
+    of a budget. What it raises is raised in the test: an ``AssertionError`` fails it.
+
+    Args:
+        profile: The profile.
+        request: The request of the fixture that made it; ``request.node`` is the test, the module or the session.
     """
 
 

@@ -71,6 +71,7 @@ class Source(ABC):
         is_shared: bool = False,
         budget: Callable[[str], Budget] | None = None,
         found_scope: Callable[[str, bool], None] = lambda *_: None,
+        show: Callable[[Profile], object] = lambda _: None,
     ) -> None:
         """Make a source.
 
@@ -83,11 +84,13 @@ class Source(ABC):
             book: Returns the ledger beside the test that runs.
             budget: Reads a file of limits.
             found_scope: Is told of regions and steps that a budget limits, and whether a profile has them.
+            show: Shows a profile to the hooks of others, before its test has it.
             is_shared: Several tests share the profiles, which then come in no stable order.
         """
         self._book = book
         self._budget = budget
         self._found_scope = found_scope
+        self._show = show
         self._is_shared = is_shared
         self._must_name = must_name
         self._more_hints = more_hints
@@ -112,13 +115,14 @@ class Source(ABC):
         return label
 
     def judged(self, profile: Profile, settings: Settings) -> Profile:
-        """Return a profile that keeps to the budget of its test.
+        """Return a profile that the hooks have seen, and that keeps to the budget of its test.
 
         Raises:
             AssertionError: It does not.
             NotMeasured: It cannot be judged.
         """
         __tracebackhide__ = True
+        self._show(profile)
         if settings.budget is not None and self._budget is not None:
             on_cpu = settings.device is not None and not settings.device.is_gpu
             keep_to(self._budget(settings.budget), profile, on_cpu=on_cpu, found_scope=self._found_scope)

@@ -701,6 +701,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "book": run.ledgers.book,
         "budget": run.budget,
         "found_scope": run.found_scope,
+        "show": lambda profile: node.ihook.pytest_kernelprof_profile(profile=profile, request=request),
         "is_shared": request.scope != "function",
     }
     source: Source

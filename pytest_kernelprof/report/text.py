@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NOT_MEASURED = "not measured"
+"""What stands in a cell where a trace does not tell; never 0."""
+
 _DECODED_WIDTH = 44
 _TEST_WIDTH = 64
 _MOST_DIFFERENCES = 3
@@ -387,7 +390,7 @@ def change_text(changes: Changes, look: Look) -> str:
 
 def number(events: Any) -> str:
     """Return the size of a set of events, or that it was not measured."""
-    return "not measured" if events.why_not_measured else str(len(events.seen))
+    return NOT_MEASURED if events.why_not_measured else str(len(events.seen))
 
 
 def step_rows(steps: Sequence[Step]) -> list[list[str]]:
@@ -407,6 +410,9 @@ def step_rows(steps: Sequence[Step]) -> list[list[str]]:
     ]
 
 
+GPU_CLASSES = ("kernels", "memcpys", "memsets", "host_syncs")
+"""The classes of events that a profile lists, by their names in a step."""
+
 STEP_HEADERS = ("step", "kernels", "copies", "memsets", "launches", "syncs", "ops", "GPU time")
 
 
@@ -415,17 +421,18 @@ def gpu_time(step: Step) -> str:
     try:
         return format_ns(step.gpu_time_ns)
     except NotMeasured:
-        return "not measured"
+        return NOT_MEASURED
 
 
 def profile_table(steps: Sequence[Step], look: Look) -> str:
-    """Return steps as a table, and under it the GPU events of the first step."""
-    parts = [plain_table(STEP_HEADERS, step_rows(steps), look.width)]
+    """Return steps as a table, under it the GPU events of the first step, or its ops where it has none.
+
+    What no step measured has no column; its reason stands at the end.
+    """
+    parts = [plain_table(*_measured_columns(STEP_HEADERS, step_rows(steps)), look.width)]
     first = steps[0]
-    for name in ("kernels", "memcpys", "memsets", "host_syncs"):
-        events = getattr(first, name)
-        if events.seen:
-            parts.append(event_table(events.seen, look))
+    shown = [events for name in GPU_CLASSES if (events := getattr(first, name).seen)]
+    parts += [event_table(events, look) for events in shown or [first.ops.seen] if events]
     matrix = matrix_time_of(steps)
     if matrix is not None:
         parts.append(f"tensor cores: {tensor_core_words(matrix, len(steps))}")
@@ -435,15 +442,22 @@ def profile_table(steps: Sequence[Step], look: Look) -> str:
     return "\n\n".join(parts)
 
 
+def _measured_columns(
+    headers: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return headers and rows without the columns that say *not measured* in every row."""
+    kept = [column for column in range(len(headers)) if any(row[column] != NOT_MEASURED for row in rows)]
+    return [headers[column] for column in kept], [[row[column] for column in kept] for row in rows]
+
+
 def unmeasured(steps: Sequence[Step]) -> list[str]:
     """Return which classes of events were not measured in steps, and why, each reason once."""
-    whys = (
-        f"{name} not measured: {why}"
-        for step in steps
-        for name in CLASSES
-        if (why := getattr(step, name).why_not_measured)
-    )
-    return list(dict.fromkeys(whys))
+    names: dict[str, dict[str, None]] = {}
+    for step in steps:
+        for name in CLASSES:
+            if why := getattr(step, name).why_not_measured:
+                names.setdefault(why, {})[name] = None
+    return [f"{', '.join(those)} not measured: {why}" for why, those in names.items()]
 
 
 def tensor_core_words(time: MatrixTime, steps: int) -> str:
@@ -462,7 +476,7 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
     from tabulate import tabulate
 
     def shown(value: object) -> str:
-        return "not measured" if value is None else str(value)
+        return NOT_MEASURED if value is None else str(value)
 
     cells = [
         [
@@ -472,7 +486,7 @@ def summary_table(rows: Sequence[dict[str, Any]]) -> str:
             shown(row["host_syncs"]),
             shown(row["ops"]),
             shown(row["tensor_cores"]),
-            "not measured" if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
+            NOT_MEASURED if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
             row["ledger"] or "",
             f"replayed ({row['replayed']})" if row.get("replayed") else "",
         ]
