@@ -19,7 +19,7 @@ from .allocator import watching_allocations
 from .devices import Health, import_torch, noticing_loss
 from .lines import caller_of, naming_lines
 from .session import Session, refuse_other_profiler
-from .surroundings import Surroundings, casting_anew, casts_clash, surroundings_of, under
+from .surroundings import Surroundings, casting_anew, casts_clash, settle, surroundings_of, under
 
 T = TypeVar("T")
 
@@ -174,6 +174,7 @@ def profile_calls(
                     session.synchronize()  # Later steps begin where the last one was waited for.
                 result = _measured(session, number, calls)
         session.export(path)
+    settle(torch, target.surroundings)
     return result
 
 

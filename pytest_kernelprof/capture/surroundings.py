@@ -15,6 +15,7 @@ Surroundings = dict[str, Any]
 """Values by the name of what they are of."""
 
 _AUTOCAST_KINDS = ("cpu", "cuda", "xpu")
+_ORDER = "sdpa order"
 
 
 class _Switch(NamedTuple):
@@ -55,6 +56,19 @@ def _value(switch: _Switch) -> Any:
         warnings.simplefilter("ignore")  # Of switches that are about to change their names.
         return switch.get()
     return None
+
+
+def settle(torch: Any, surroundings: Surroundings) -> None:
+    """Bring up to date, after calls, what torch itself decides in the first of a process.
+
+    Source:
+        torch, ``transformers/cuda/sdp_utils.cpp``: where cuDNN's attention is preferred (Hopper), the first
+        call of SDPA puts it first in the order, for good. What was read before that call is torch's
+        untouched order, under which the same call takes another implementation.
+    """
+    order = _value(_switches(torch)[_ORDER])
+    if order is not None:
+        surroundings[_ORDER] = order
 
 
 @contextmanager
@@ -109,7 +123,7 @@ def _switches(torch: Any) -> dict[str, _Switch]:
         enabled, enable = getattr(attention, f"{name}_sdp_enabled"), getattr(attention, f"enable_{name}_sdp")
         found[f"sdpa {backend}"] = _switch(enabled, enable)
     order = _switch(lambda: torch._C._get_sdp_priority_order(), lambda value: torch._C._set_sdp_priority_order(value))
-    found["sdpa order"] = order
+    found[_ORDER] = order
     found["deterministic"] = _switch(lambda: _determinism(torch), lambda value: _be_deterministic(torch, *value))
     found["float32 matmul"] = _switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
     found["threads"] = _switch(torch.get_num_threads, torch.set_num_threads)

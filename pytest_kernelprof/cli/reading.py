@@ -7,17 +7,20 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import KernelprofError
 
 if TYPE_CHECKING:
     import argparse
+    from concurrent.futures import Future
 
     from ..model import Trace
 
 T = TypeVar("T")
 
+_KILLED = "a process that read traces was killed, perhaps since memory ran out; use fewer --jobs"
 _BAR = 24
 _SILENT_SECONDS = 0.5
 _BETWEEN_SECONDS = 0.1
@@ -94,16 +97,20 @@ def _side_by_side(
     from concurrent.futures.process import BrokenProcessPool
 
     executor = ProcessPoolExecutor(min(options.jobs, len(paths)), initializer=_end_with_parent)
+
+    def submitted(path: str) -> Future[T | Failure] | None:
+        try:
+            return executor.submit(_made, path, work, options.max_trace_size)
+        except BrokenProcessPool:  # A process was killed while the first files were still handed out.
+            return None
+
     try:
-        waiting = deque((path, executor.submit(_made, path, work, options.max_trace_size)) for path in paths)
+        waiting = deque((path, submitted(path)) for path in paths)
         while waiting:
             path, future = waiting.popleft()
-            result: T | Failure
-            try:
-                result = future.result()
-            except BrokenProcessPool:
-                why = "a process that read traces was killed, perhaps since memory ran out; use fewer --jobs"
-                result = Failure(path, f"{path}: not read: {why}")
+            result: T | Failure = Failure(path, f"{path}: not read: {_KILLED}")
+            with suppress(BrokenProcessPool):
+                result = future.result() if future else result
             progress.read(_size(path))
             progress.clear()
             yield result

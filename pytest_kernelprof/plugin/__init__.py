@@ -606,6 +606,8 @@ class Run:
 
 
 _RUN = pytest.StashKey[Run]()
+_BETWEEN = (__name__.partition(".")[0], "pluggy")
+"""Packages whose frames stand between a test and the hook of a conftest file."""
 _NAMES = "pytest_kernelprof.names"
 
 
@@ -657,6 +659,22 @@ def _more_hints(hook: Any) -> Callable[[Event, Profile], list[Hint]] | None:
     return ask
 
 
+def _shown_to(hook: Any, request: pytest.FixtureRequest) -> Callable[[Profile], None]:
+    """Return a function that shows the hooks a profile; what they raise is raised as if the test had called them."""
+
+    def show(profile: Profile) -> None:
+        __tracebackhide__ = True
+        try:
+            hook(profile=profile, request=request)
+        except Exception as error:  # noqa: BLE001 - it is raised again
+            frames = error.__traceback__
+            while frames is not None and frames.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+                frames = frames.tb_next
+            raise error.with_traceback(frames)  # noqa: B904 - the same error
+
+    return show
+
+
 def _is_profiled(item: pytest.Item) -> bool:
     names = getattr(item, "fixturenames", ())
     return item.get_closest_marker("kernelprof") is not None or any(name in names for name in FIXTURES)
@@ -701,7 +719,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
         "book": run.ledgers.book,
         "budget": run.budget,
         "found_scope": run.found_scope,
-        "show": lambda profile: node.ihook.pytest_kernelprof_profile(profile=profile, request=request),
+        "show": _shown_to(node.ihook.pytest_kernelprof_profile, request),
         "is_shared": request.scope != "function",
     }
     source: Source
