@@ -41,8 +41,8 @@ def measure(path: Path) -> tuple[int, float, float, float]:
     runs = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", _PROGRAM, str(path)], capture_output=True, text=True, check=True)
-        number, *seconds = done.stdout.split()
-        runs.append((int(number), *map(float, seconds)))
+        number, peer, joined, chained = done.stdout.split()
+        runs.append((int(number), float(peer), float(joined), float(chained)))
     return runs[0][0], min(run[1] for run in runs), min(run[2] for run in runs), min(run[3] for run in runs)
 
 

@@ -458,7 +458,7 @@ class Kernel(GpuEvent):
 
     @property
     def decoded(self) -> KernelName:
-        """What the kernel's name says: its role, data types, whether it runs on tensor cores."""
+        """What the kernel's name says, such as its role, data types, whether it runs on tensor cores."""
         return decode_kernel(self.name)
 
     @property

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from .errors import MisuseError, NotMeasured, SelectorError, instead
 from .events import Call, Event, GpuEvent, Kernel, Views
 from .names import ROLES, close_names, decode_kernel, demangled, glob, matches, shorten
 from .units import counted, plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T_co = TypeVar("T_co", bound=Event, covariant=True)
 
@@ -66,7 +69,7 @@ class Selection(_Selectors):
         launched_by: A glob for any op around the launch.
         region: A glob for any region around the launch.
         stream: A stream id.
-        role: What a kernel is for, one of `ROLES`.
+        role: What a kernel is for, one of ``pytest_kernelprof.names.ROLES``.
         allow_empty: Accept an op, a region, a stream or a role that does not occur at all.
     """
 
@@ -194,7 +197,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
 
     @property
     def seen(self) -> Sequence[T_co]:
-        """The events that the trace holds, complete or not: for messages, not for verdicts."""
+        """The events that the trace holds, though some may be missing; for messages, not for verdicts."""
         return self._events
 
     @property
@@ -285,7 +288,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             total += event.duration_ns
         return total
 
-    def named(self, pattern: str, *, allow_empty: bool = True) -> EventSet[T_co]:
+    def named(self, pattern: str, *, allow_empty: bool = True) -> Self:
         """Return the events whose name matches the glob *pattern*.
 
         Args:
@@ -297,12 +300,12 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(named=pattern), must_match=not allow_empty)
 
-    def matching(self, pattern: str, *, allow_empty: bool = True) -> EventSet[T_co]:
+    def matching(self, pattern: str, *, allow_empty: bool = True) -> Self:
         """Return the events in whose name the regular expression *pattern* is found."""
         __tracebackhide__ = True
         return self._public(Selection(matching=pattern), must_match=not allow_empty)
 
-    def launched_by(self, op: str, *, allow_empty: bool = False) -> EventSet[T_co]:
+    def launched_by(self, op: str, *, allow_empty: bool = False) -> Self:
         """Return the events that an op matching the glob *op* launched, itself or through others.
 
         Raises:
@@ -311,7 +314,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(launched_by=op, allow_empty=allow_empty))
 
-    def in_region(self, name: str, *, allow_empty: bool = False) -> EventSet[T_co]:
+    def in_region(self, name: str, *, allow_empty: bool = False) -> Self:
         """Return the events of the ``record_function`` ranges that match the glob *name*.
 
         Raises:
@@ -320,7 +323,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(region=name, allow_empty=allow_empty))
 
-    def on_stream(self, stream: int, *, allow_empty: bool = False) -> EventSet[T_co]:
+    def on_stream(self, stream: int, *, allow_empty: bool = False) -> Self:
         """Return the events of one stream.
 
         Raises:
@@ -329,8 +332,8 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(stream=stream, allow_empty=allow_empty))
 
-    def role(self, role: str, *, allow_empty: bool = False) -> EventSet[T_co]:
-        """Return the kernels of one role, such as ``gemm``; see `ROLES`.
+    def role(self, role: str, *, allow_empty: bool = False) -> Self:
+        """Return the kernels of one role, such as ``gemm``; see ``pytest_kernelprof.names.ROLES``.
 
         A kernel whose name says nothing may be of any role: it makes the new set *not measured*.
 
@@ -341,7 +344,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         __tracebackhide__ = True
         return self._public(Selection(role=role, allow_empty=allow_empty))
 
-    def where(self, predicate: Callable[[T_co], object]) -> EventSet[T_co]:
+    def where(self, predicate: Callable[[T_co], object]) -> Self:
         """Return the events for which *predicate* is true."""
         __tracebackhide__ = True
         self._read()
@@ -349,7 +352,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         kept = tuple(event for event in self._events if predicate(event))
         return self._with(kept, self.unknown, "where ...", peers)
 
-    def _public(self, selection: Selection, *, must_match: bool = False) -> EventSet[T_co]:
+    def _public(self, selection: Selection, *, must_match: bool = False) -> Self:
         __tracebackhide__ = True
         self._read()
         chosen = self.select(selection)
@@ -358,7 +361,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             self._nothing(selection.words(), wanted, [event.name for event in self._events], sure=True)
         return chosen
 
-    def select(self, selection: Selection) -> EventSet[T_co]:
+    def select(self, selection: Selection) -> Self:
         """Return the events that *selection* asks for, measured or not.
 
         Events that lack the field asked for are neither taken nor dropped: they make the new
@@ -411,7 +414,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
                     else "the trace does not tell the name or the thread of every range"
                 )
 
-    def narrowed(self, judge: Callable[[T_co], bool | None], words: str) -> EventSet[T_co]:
+    def narrowed(self, judge: Callable[[T_co], bool | None], words: str) -> Self:
         """Return the events that *judge* takes; its ``None`` says that the trace does not tell."""
         verdicts = [(event, judge(event)) for event in self._events]
         leftover = sum(verdict is None for _, verdict in verdicts)
@@ -420,7 +423,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
 
     def _with(
         self, events: Sequence[T_co], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]
-    ) -> EventSet[T_co]:
+    ) -> Self:
         return type(self)(
             events,
             noun=self.noun,
@@ -431,11 +434,11 @@ class EventSet(Sequence[T_co], Generic[T_co]):
             refuse=self._refuse,
         )
 
-    def _alone(self, events: Sequence[T_co]) -> EventSet[T_co]:
+    def _alone(self, events: Sequence[T_co]) -> Self:
         """Return some events of a set that was read: nothing more can be missing from them."""
         return type(self)(events, noun=self.noun, vocabulary=self._vocabulary, chosen_by=self.chosen_by)
 
-    def agreeing(self, peers: tuple[EventSet[T_co], ...], refuse: Refuse) -> EventSet[T_co]:
+    def agreeing(self, peers: tuple[EventSet[T_co], ...], refuse: Refuse) -> Self:
         """Return the same set, which can only be read where it agrees with *peers*."""
         chosen = self._with(self._events, self.unknown, "", peers)
         chosen._refuse = refuse
@@ -496,21 +499,27 @@ class LaunchSet(EventSet[Call]):
         """The same launches together with the calls that copy or set memory."""
         return self._all_calls if self._all_calls is not None else self
 
-    def agreeing(self, peers: tuple[EventSet[Call], ...], refuse: Refuse) -> LaunchSet:
+    def agreeing(self, peers: tuple[EventSet[Call], ...], refuse: Refuse) -> Self:
         """Return the same set, which can only be read where it agrees with *peers*."""
         chosen = super().agreeing(peers, refuse)
-        assert isinstance(chosen, LaunchSet)
         others = tuple(peer.all_calls for peer in peers if isinstance(peer, LaunchSet))
         chosen._all_calls = self.all_calls.agreeing(others, refuse) if self._all_calls is not None else None
         return chosen
 
-    def select(self, selection: Selection) -> LaunchSet:
+    def where(self, predicate: Callable[[Call], object]) -> Self:
+        """Return the calls for which *predicate* is true."""
+        __tracebackhide__ = True
+        chosen = super().where(predicate)
+        if self._all_calls is not None:
+            chosen._all_calls = self._all_calls.where(predicate)
+        return chosen
+
+    def select(self, selection: Selection) -> Self:
         """Return the calls that *selection* asks for, measured or not."""
         __tracebackhide__ = True
         if selection == _EVERYTHING:
             return self
         chosen = super().select(selection)
-        assert isinstance(chosen, LaunchSet)
         if self._all_calls is not None:
             chosen._all_calls = self._all_calls.select(selection)
         return chosen

@@ -233,7 +233,7 @@ class Profile(Assertions):
 
     @property
     def gpu_time_ns(self) -> int:
-        """Sum of the durations of kernels, copies and memsets: the median over the steps, in ns."""
+        """Sum of the durations of kernels, copies and memsets, the median over the steps, in ns."""
         __tracebackhide__ = True
         return round(statistics.median(self._times("gpu_time_ns")))
 
@@ -246,13 +246,13 @@ class Profile(Assertions):
 
     @property
     def gpu_busy_ns(self) -> int:
-        """Time in which the GPU did anything: the median over the steps, in ns."""
+        """Time in which the GPU did anything, the median over the steps, in ns."""
         __tracebackhide__ = True
         return round(statistics.median(self._times("gpu_busy_ns")))
 
     @property
     def cpu_time_ns(self) -> int:
-        """Wall-clock time of a call on the CPU, or of the regions in it: the median over the steps, in ns.
+        """Wall-clock time of a call on the CPU, or of the regions in it, the median over the steps, in ns.
 
         It ends when the call returns: the GPU may still be at work.
         """

@@ -26,7 +26,8 @@ def wrong_guess() -> str:
     try:
         Profile(load_trace(recording), look=Look.of(120)).assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0)
     except AssertionError as error:
-        return f"```text\n{error}\n```"
+        shown_by = "<!-- shown by: tests/test_examples.py::test_the_page_on_attention_is_what_was_recorded -->"
+        return f"{shown_by}\n```text\n{error}\n```"
     raise ValueError("the wrong guess passed")
 
 
@@ -48,10 +49,14 @@ def filled(page: str) -> str:
     for name, make in PARTS.items():
         pattern = rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)"
         made = make()
-        page, number = re.subn(pattern, lambda found, made=made: f"{found[1]}{made}{found[2]}", page, flags=re.DOTALL)
+        page, number = re.subn(pattern, rf"\g<1>{_literal(made)}\g<2>", page, flags=re.DOTALL)
         if number != 1:
             raise ValueError(f"{PAGE} has {number} parts called {name}")
     return page
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", "\\\\")
 
 
 def fill() -> None:

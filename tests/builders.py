@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Row = dict[str, Any]
+Rows = Row | list[Row]
+Time = float | str | None
+"""Microseconds, as a trace may tell them."""
+Thread = int | str
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float*)"
 MAIN = 100
 
 
-def row(cat, name, ts, dur, tid=MAIN, pid=1, **args):
+def row(cat: str, name: str, ts: Time, dur: Time, tid: Thread = MAIN, pid: Thread = 1, **args: Any) -> Row:
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
-def op(name, ts, dur, external_id=None, tid=MAIN, **args):
+def op(name: str, ts: Time, dur: Time, external_id: int | None = None, tid: Thread = MAIN, **args: Any) -> Row:
     return row("cpu_op", name, ts, dur, tid, **({"External id": external_id} if external_id else {}), **args)
 
 
-def annotation(name, ts, dur, tid=MAIN):
+def annotation(name: str, ts: Time, dur: Time, tid: Thread = MAIN) -> Row:
     return row("user_annotation", name, ts, dur, tid)
 
 
-def step(number, ts, dur, **kwargs):
+def step(number: int, ts: Time, dur: Time, **kwargs: Any) -> Row:
     return annotation(f"ProfilerStep#{number}", ts, dur, **kwargs)
 
 
-def call(name, ts, correlation, dur=1, tid=MAIN, **args):
+def call(name: str, ts: Time, correlation: int | None, dur: Time = 1, tid: Thread = MAIN, **args: Any) -> Row:
     cat = "cuda_driver" if name.startswith("cu") and not name.startswith("cuda") else "cuda_runtime"
     return row(cat, name, ts, dur, tid, correlation=correlation, **args)
 
 
-def kernel(ts, correlation, dur=2, name=KERNEL, stream=7, device=0, **args):
+def kernel(
+    ts: Time, correlation: int | None, dur: Time = 2, name: str = KERNEL, stream: int = 7, device: int = 0, **args: Any
+) -> Row:
     return row("kernel", name, ts, dur, stream, device, correlation=correlation, stream=stream, device=device, **args)
 
 
-def memcpy(ts, correlation, dur=2, name="Memcpy DtoD (Device -> Device)", stream=7, size=4, **args):
+def memcpy(
+    ts: Time,
+    correlation: int | None,
+    dur: Time = 2,
+    name: str = "Memcpy DtoD (Device -> Device)",
+    stream: int = 7,
+    size: int | None = 4,
+    **args: Any,
+) -> Row:
     return row(
         "gpu_memcpy", name, ts, dur, stream, 0, correlation=correlation, stream=stream, device=0, bytes=size, **args
     )
 
 
-def memset(ts, correlation, dur=1, stream=7, size=4):
+def memset(ts: Time, correlation: int | None, dur: Time = 1, stream: int = 7, size: int | None = 4) -> Row:
     return row(
         "gpu_memset",
         "Memset (Device)",
@@ -54,7 +75,7 @@ def memset(ts, correlation, dur=1, stream=7, size=4):
     )
 
 
-def launch(ts, correlation, gpu_ts=None, tid=MAIN, **kwargs):
+def launch(ts: float, correlation: int | None, gpu_ts: Time = None, tid: Thread = MAIN, **kwargs: Any) -> list[Row]:
     """A launch and its kernel."""
     return [
         call("cudaLaunchKernel", ts, correlation, tid=tid),
@@ -62,15 +83,15 @@ def launch(ts, correlation, gpu_ts=None, tid=MAIN, **kwargs):
     ]
 
 
-def write(path, *rows, **metadata):
-    flat = []
+def write(path: Path, *rows: Rows, **metadata: Any) -> Path:
+    flat: list[Row] = []
     for one in rows:
         flat.extend(one if isinstance(one, list) else [one])
     path.write_text(json.dumps({"schemaVersion": 1, **metadata, "traceEvents": flat}))
     return path
 
 
-def run_pytest(pytester, *arguments):
+def run_pytest(pytester: pytest.Pytester, *arguments: str | os.PathLike[str]) -> pytest.RunResult:
     """Run the tests of an inner folder: in this process where that is the same, since torch is slow to import."""
     arguments = ("-p", "no:inline_snapshot", *arguments)  # It has much to say, and needs a terminal.
     if any(str(argument).startswith("-n") for argument in arguments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
+from collections.abc import Iterator
 
 import pytest
 
@@ -30,7 +31,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _columns():
+def _columns() -> Iterator[None]:
     """Show tables as on a terminal of this width, wherever the tests run, and whatever is made once a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "120")
@@ -45,7 +46,7 @@ def needs_torch() -> None:
 
 
 @pytest.fixture(params=["careful", "fast"])
-def reader(request, monkeypatch):
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with both ways in which sound pieces of a trace are decoded."""
     import msgspec  # noqa: F401
 

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
-from pytest_kernelprof import Profile, load_trace
+from pytest_kernelprof import Profile, Trace, load_trace
 from pytest_kernelprof.ledger.book import Book, Policy, Slot
-from pytest_kernelprof.ledger.document import Place
-from pytest_kernelprof.ledger.entry import CPU_CLASSES, GPU_CLASSES, entry_of, environment_key, uses_gpu
+from pytest_kernelprof.ledger.document import Entries, Place
+from pytest_kernelprof.ledger.entry import CPU_CLASSES, GPU_CLASSES, Entry, entry_of, environment_key, uses_gpu
 from pytest_kernelprof.report.layout import Look
 
 DATA = Path(__file__).parent / "data"
 
 
-def h200(name):
+def h200(name: str) -> Trace:
     return load_trace(DATA / f"traces_h200/{name}.json.gz")
 
 
-def entry(trace, level="roles"):
+def entry(trace: Trace, level: str = "roles") -> Entry:
     classes = GPU_CLASSES if uses_gpu(trace) else CPU_CLASSES
     return entry_of(trace.steps[0], classes, level, trace.environment)
 
 
-def key(trace):
+def key(trace: Trace) -> str:
     return environment_key(trace.environment, on_gpu=uses_gpu(trace))
 
 
-def book(entries, test="test_it", **policy):
+def book(entries: Entries, test: str = "test_it", **policy: Any) -> Book:
     return Book(
         test=test,
         shown="tests/__kernelprof__/test_it.json",
@@ -37,19 +38,30 @@ def book(entries, test="test_it", **policy):
     )
 
 
-def anew(ledger):
+def anew(ledger: Book) -> Book:
     """Return a ledger as another test of the same name sees it."""
     ledger.notes = []
     return ledger
 
 
-def profile(trace, ledger, *, label="1", replayed=False, needs_gpu=True, width=120, **options):
+def profile(
+    trace: Trace,
+    ledger: Book,
+    *,
+    label: str | None = "1",
+    replayed: bool = False,
+    needs_gpu: bool = True,
+    width: int = 120,
+    **options: Any,
+) -> Profile:
     """Return a profile of *trace* with the entries of *ledger*, a `Book`."""
     slot = Slot(lambda: ledger, label, needs_gpu=needs_gpu, replayed=replayed)
     return Profile(trace, slot=slot, look=Look.of(width), **options)
 
 
-def against(before, after, *, level="roles", width=120, environment="sm90", **policy):
+def against(
+    before: str, after: str, *, level: str = "roles", width: int = 120, environment: str = "sm90", **policy: Any
+) -> Profile:
     """Return a profile of one trace of the H200 whose ledger was made from another."""
     made = {Place("test_it", "1", environment): entry(h200(before), level)}
     return profile(h200(after), book(made, level=level, **policy), width=width)

@@ -6,11 +6,12 @@ import csv
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oracle import Oracle
 
-from pytest_kernelprof import load_trace
+from pytest_kernelprof import Trace, load_trace
 
 OWN = sorted((Path(__file__).parent / "data/traces_h200").glob("*.json.gz"))
 PUBLIC = Path(os.environ.get("KERNELPROF_PUBLIC_TRACES", Path(__file__).parents[2] / "shared/data/traces_public"))
@@ -20,7 +21,7 @@ SMALL = 25_000
 """Most events of a trace that brute force takes: it compares every launch with every range."""
 
 
-def manifest():
+def manifest() -> list[dict[str, str]]:
     if not (PUBLIC / "MANIFEST.tsv").is_file():
         return []
     with (PUBLIC / "MANIFEST.tsv").open() as file:
@@ -28,7 +29,7 @@ def manifest():
 
 
 @pytest.fixture
-def public():
+def public() -> list[dict[str, str]]:
     """Return the rows of the manifest; skip where the traces of others are not at hand."""
     rows = manifest()
     if not rows:
@@ -36,7 +37,7 @@ def public():
     return rows
 
 
-def compare(path):
+def compare(path: Path) -> int:
     """Compare every GPU event that has a launch; return how many the rules leave open."""
     oracle, trace = Oracle(path), load_trace(path)
     untold = 0
@@ -45,7 +46,7 @@ def compare(path):
         for event in trace.totals.gpu_events
         if event.launch and event.regions_known
     )
-    wanted = Counter()
+    wanted: Counter[tuple[Any, ...]] = Counter()
     for row, launch, chain, regions in oracle.launches():
         if regions is None:
             untold += 1
@@ -55,19 +56,26 @@ def compare(path):
     return untold
 
 
+def sums(trace: Trace) -> tuple[int, int]:
+    """Return the sum of all starts and of all durations of a trace in which no event lacks one."""
+    events = trace.totals.gpu_events
+    starts = [event.start_ns for event in events if event.start_ns is not None]
+    durations = [event.duration_ns for event in events if event.duration_ns is not None]
+    assert len(starts) == len(durations) == len(events)
+    return sum(starts), sum(durations)
+
+
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name[:-8])
-def test_chains_and_regions_of_recorded_traces(path):
+def test_chains_and_regions_of_recorded_traces(path: Path) -> None:
     assert compare(path) == 0
 
 
 @pytest.mark.parametrize("path", OWN[::5], ids=lambda path: path.name[:-8])
-def test_sums_of_recorded_traces(path):
-    oracle, events = Oracle(path), load_trace(path).totals.gpu_events
-
-    assert (sum(event.start_ns for event in events), sum(event.duration_ns for event in events)) == oracle.sums()
+def test_sums_of_recorded_traces(path: Path) -> None:
+    assert sums(load_trace(path)) == Oracle(path).sums()
 
 
-def test_public_traces_have_the_counts_of_their_manifest(public):
+def test_public_traces_have_the_counts_of_their_manifest(public: list[dict[str, str]]) -> None:
     for row in public:
         totals = load_trace(PUBLIC / row["file"]).totals
         wanted = [int(row[name]) for name in ("kernels", "memcpys", "memsets")]
@@ -78,17 +86,16 @@ def test_public_traces_have_the_counts_of_their_manifest(public):
             assert [len(events.seen) for events in seen] == wanted, row["file"]
 
 
-def test_public_traces_have_exact_times(public):
+def test_public_traces_have_exact_times(public: list[dict[str, str]]) -> None:
     for row in public:
         oracle, trace = Oracle(PUBLIC / row["file"]), load_trace(PUBLIC / row["file"])
-        events = trace.totals.gpu_events
-        assert (sum(event.start_ns for event in events), sum(event.duration_ns for event in events)) == oracle.sums()
+        assert sums(trace) == oracle.sums()
         assert oracle.counts() == {
             name: len(getattr(trace.totals, name).seen) for name in ("kernels", "memcpys", "memsets")
         }
 
 
-def test_public_traces_have_the_chains_and_regions_of_brute_force(public):
+def test_public_traces_have_the_chains_and_regions_of_brute_force(public: list[dict[str, str]]) -> None:
     small = [PUBLIC / row["file"] for row in public if int(row["events"]) <= SMALL]
 
     assert sum(compare(path) for path in small) == 0

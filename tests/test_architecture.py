@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gzip
+import re
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +69,7 @@ LAYERS = (
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__main__.py",))
 
 
-def imports_of(path):
+def imports_of(path: Path) -> Iterator[str]:
     """Yield (layer or module, level) of every import in a file, those inside functions included."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -72,7 +77,7 @@ def imports_of(path):
                 yield alias.name
         elif isinstance(node, ast.ImportFrom):
             if node.level == 0:
-                yield node.module
+                yield node.module or ""
             else:
                 base = path.parent.relative_to(PACKAGE.parent).parts
                 base = base[: len(base) - node.level + 1]
@@ -81,13 +86,13 @@ def imports_of(path):
                     yield ".".join((*base, name))
 
 
-def layer_of(module):
+def layer_of(module: str) -> str | None:
     parts = module.split(".")
     return parts[1] if parts[0] == "pytest_kernelprof" and len(parts) > 1 else None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_a_module_imports_only_from_layers_below(path):
+def test_a_module_imports_only_from_layers_below(path: Path) -> None:
     relative = path.relative_to(PACKAGE)
     own = relative.parts[0].removesuffix(".py")
     if own == "__init__":
@@ -99,7 +104,7 @@ def test_a_module_imports_only_from_layers_below(path):
             assert LAYERS.index(layer) < LAYERS.index(own), f"{relative} imports {module}"
 
 
-def importers_of(name):
+def importers_of(name: str) -> set[str]:
     return {
         path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         for path in MODULES
@@ -107,15 +112,16 @@ def importers_of(name):
     }
 
 
-def test_one_place_knows_torch_and_one_knows_pytest():
+def test_one_place_knows_torch_and_one_knows_pytest() -> None:
     assert importers_of("torch") == {"capture"}
-    assert importers_of("pytest") == {"plugin"}
+    # What others implement is declared in pytest's types; nothing else of it is used there.
+    assert importers_of("pytest") == {"plugin", "hookspecs"}
     assert importers_of("tabulate") == {"report"}
     assert importers_of("jsonschema") == {"documents"}
     assert importers_of("filelock") == {"ledger"}
 
 
-def imported_by(code):
+def imported_by(code: str) -> str:
     """Return which of the slow packages are loaded in a fresh process after *code*."""
     heavy = ("torch", "jsonschema", "msgspec", "tabulate", "filelock")
     program = f"import sys; {code}; print([name for name in {heavy} if name in sys.modules])"
@@ -123,13 +129,13 @@ def imported_by(code):
     return result.stdout.strip()
 
 
-def test_importing_the_plugin_loads_nothing_slow():
+def test_importing_the_plugin_loads_nothing_slow() -> None:
     assert imported_by("import pytest_kernelprof.plugin") == "[]"
     assert imported_by("import pytest_kernelprof") == "[]"
     assert imported_by("import pytest_kernelprof.cli") == "[]"
 
 
-def test_a_run_without_profiles_loads_nothing_slow(pytester):
+def test_a_run_without_profiles_loads_nothing_slow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys
@@ -141,13 +147,75 @@ def test_a_run_without_profiles_loads_nothing_slow(pytester):
     pytester.runpytest_subprocess("-p", "no:xdist", "--kernelprof").assert_outcomes(passed=1)
 
 
-def test_reading_a_trace_does_not_import_torch(tmp_path):
+def test_reading_a_trace_does_not_import_torch() -> None:
     assert imported_by("from pytest_kernelprof import Profile, load_trace") == "[]"
 
 
-def test_the_public_names_are_these_and_all_exist():
+def test_the_public_names_are_these_and_all_exist() -> None:
     assert sorted(pytest_kernelprof.__all__) == pytest_kernelprof.__all__
     for name in pytest_kernelprof.__all__:
         assert getattr(pytest_kernelprof, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = pytest_kernelprof.Nothing
+
+
+def test_the_picture_and_the_page_of_the_architecture_are_drawn_from_the_code() -> None:
+    import architecture_page as drawn
+
+    assert drawn.PICTURE.read_text() == drawn.picture(), "python tests/architecture_page.py"
+    assert drawn.PAGE.read_text() == drawn.filled(drawn.PAGE.read_text()), "python tests/architecture_page.py"
+    grouped = [module for group in drawn.GROUPS for module in group.modules]
+    assert sorted(grouped) == sorted(LAYERS)
+
+
+def test_no_arrow_of_the_picture_goes_up() -> None:
+    import architecture_page as drawn
+
+    row = {group.name: group.row for group in drawn.GROUPS}
+    assert all(row[one] <= row[other] for one, other in drawn.arrows())
+
+
+def test_the_package_prints_ascii_alone() -> None:
+    """Terminals and logs of CI mangle anything else; names from traces are escaped (tests/test_messages.py)."""
+    looked_for = "\N{REPLACEMENT CHARACTER}"  # In names from traces, by the reader.
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value.isascii() or node.value == looked_for, (
+                    f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value!r}"
+                )
+
+
+def committed() -> list[Path]:
+    """Return the files of the project; without git, as in an unpacked sdist, those that are there."""
+    root = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").exists() else Path(__file__).parent.parent
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    if listed.returncode == 0 and listed.stdout:
+        return [path for line in listed.stdout.splitlines() if (path := root / line).is_file()]
+    folders = ("docs", "examples", "pytest_kernelprof", "tests", "benchmarks")
+    return [
+        path for folder in folders for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
+
+
+MACHINE_PATH = re.compile(rb"(?<![\w.~-])/(?:root|work|mnt|Users|home/(?!me/)[a-z]\w*|tmp/\w+|opt/\w+)/[\w.-]")
+
+
+def test_no_committed_file_names_a_folder_of_a_machine() -> None:
+    """Recordings included: a path tells who made them, and is of no use to others."""
+    found = []
+    for path in committed():
+        text = path.read_bytes()
+        if text.startswith(b"\x1f\x8b"):
+            with contextlib.suppress(EOFError, OSError, zlib.error):  # Some test data is broken on purpose.
+                text = gzip.decompress(text)
+        match = MACHINE_PATH.search(text)
+        if match and path != Path(__file__):
+            found.append(f"{path.name}: {text[match.start() : match.end() + 40]!r}")
+    assert found == []
+
+
+def test_documentation_and_code_are_ascii() -> None:
+    for path in committed():
+        if path.suffix in (".py", ".md", ".toml", ".yml", ".yaml", ".svg"):
+            assert path.read_bytes().isascii(), path.name

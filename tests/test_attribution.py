@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import annotation, kernel, launch, op, step, write
+from builders import Row, Rows, annotation, kernel, launch, op, step, write
 
-from pytest_kernelprof import NotMeasured, Profile, load_trace
+from pytest_kernelprof import Call, EventSet, NotMeasured, Profile, Step, load_trace
+from pytest_kernelprof.events import Event, GpuEvent
 
 DATA = Path(__file__).parent / "data/traces_h200"
 
 
-def profile_of(name):
+def profile_of(name: str) -> Profile:
     return Profile(load_trace(DATA / f"{name}.json.gz"))
 
 
-def chain(event):
+def chain(event: Event) -> str:
     return " > ".join(one.name for one in event.chain)
 
 
-def test_naive_attention_by_hand():
+def launch_of(event: GpuEvent) -> Call:
+    assert event.launch is not None
+    return event.launch
+
+
+def thread_id(event: Event) -> int | str:
+    assert event.thread is not None
+    return event.thread[1]
+
+
+def test_naive_attention_by_hand() -> None:
     profile = profile_of("attn_naive")
 
     assert [chain(kernel) for kernel in profile.kernels] == [
@@ -33,18 +45,18 @@ def test_naive_attention_by_hand():
     (copy,) = profile.memcpys
     assert chain(copy) == "aten::masked_fill > aten::clone > aten::copy_"
     assert (copy.kind, copy.size_bytes, copy.pageable, copy.duration_ns) == ("DtoD", 268435456, False, 129055)
-    assert copy.launch.name == "cudaMemcpyAsync"
+    assert launch_of(copy).name == "cudaMemcpyAsync"
     (memset,) = profile.memsets
     assert (memset.size_bytes, chain(memset)) == (4, "aten::matmul > aten::bmm")
     assert profile.regions == ("attn_fwd",)
     assert {kernel.regions for kernel in profile.kernels} == {("attn_fwd",)}
 
 
-def test_backward_on_a_thread_whose_ops_and_launches_carry_other_ids():
+def test_backward_on_a_thread_whose_ops_and_launches_carry_other_ids() -> None:
     """The autograd thread's ops have thread id 718, its launches 716; the region is on thread 590."""
     profile = profile_of("misc_backward_shapes")
 
-    assert [(chain(kernel), kernel.launch.thread[1], kernel.regions) for kernel in profile.kernels] == [
+    assert [(chain(kernel), launch_of(kernel).thread[1], kernel.regions) for kernel in profile.kernels] == [
         ("aten::matmul > aten::mm", 590, ("fb",)),
         ("aten::matmul > aten::mm", 590, ("fb",)),
         ("aten::relu > aten::clamp_min", 590, ("fb",)),
@@ -68,21 +80,21 @@ def test_backward_on_a_thread_whose_ops_and_launches_carry_other_ids():
     assert [sync.name for sync in profile.host_syncs] == ["cudaDeviceSynchronize"]
 
 
-def test_training_attributes_the_autograd_thread_to_its_region():
+def test_training_attributes_the_autograd_thread_to_its_region() -> None:
     profile = profile_of("misc_train")
 
-    main = {kernel.launch.thread for kernel in profile.kernels if not chain(kernel).startswith("autograd::engine")}
+    main = {launch_of(kernel).thread for kernel in profile.kernels if not chain(kernel).startswith("autograd::engine")}
     backward = [kernel for kernel in profile.kernels if chain(kernel).startswith("autograd::engine")]
     assert len(main) == 1
     assert backward
-    assert {kernel.launch.thread for kernel in backward}.isdisjoint(main)
+    assert {launch_of(kernel).thread for kernel in backward}.isdisjoint(main)
     assert {kernel.regions for kernel in backward} == {("train",)}
     assert len(profile.region("train").kernels) == len(profile.kernels) == 19
     optimizer = profile.region("Optimizer.step#AdamW.step").kernels
     assert {kernel.regions for kernel in optimizer} == {("train", "Optimizer.step#AdamW.step")}
 
 
-def test_graph_replay_has_one_launch_and_no_ops():
+def test_graph_replay_has_one_launch_and_no_ops() -> None:
     profile = profile_of("misc_graph_replay")
 
     assert [launch.name for launch in profile.launches] == ["cudaGraphLaunch"]
@@ -92,7 +104,7 @@ def test_graph_replay_has_one_launch_and_no_ops():
     profile.assert_graphed()
 
 
-def test_compiled_code_shows_its_region_graph_and_triton_kernel():
+def test_compiled_code_shows_its_region_graph_and_triton_kernel() -> None:
     profile = profile_of("misc_compiled_naive")
 
     outer = [
@@ -107,7 +119,7 @@ def test_compiled_code_shows_its_region_graph_and_triton_kernel():
     ]
 
 
-def test_two_streams():
+def test_two_streams() -> None:
     profile = profile_of("misc_two_streams")
 
     assert [(kernel.stream, chain(kernel)) for kernel in profile.kernels] == [
@@ -117,7 +129,7 @@ def test_two_streams():
     assert len(profile.kernels.on_stream(30)) == 1
 
 
-def test_item():
+def test_item() -> None:
     profile = profile_of("misc_item")
 
     (sync,) = profile.host_syncs
@@ -131,7 +143,7 @@ def test_item():
 # The rules, on traces made for them
 
 
-def test_a_kernel_belongs_to_the_step_of_its_launch_not_of_its_time(tmp_path):
+def test_a_kernel_belongs_to_the_step_of_its_launch_not_of_its_time(tmp_path: Path) -> None:
     trace = load_trace(
         write(tmp_path / "t.json", step(1, 0, 10), step(2, 10, 10), launch(9, 1, gpu_ts=15), launch(11, 2, gpu_ts=25))
     )
@@ -139,9 +151,16 @@ def test_a_kernel_belongs_to_the_step_of_its_launch_not_of_its_time(tmp_path):
     assert [len(one.kernels) for one in trace.steps] == [1, 1]
 
 
-def test_windows_are_half_open_and_cover_all_threads_and_processes(tmp_path):
-    rows = [step(1, 0, 10, tid=1), step(2, 10, 10, tid=1), launch(0, 1), launch(10, 2, tid=5), launch(20, 3, tid=6)]
-    for one in rows[2]:
+def test_windows_are_half_open_and_cover_all_threads_and_processes(tmp_path: Path) -> None:
+    first = launch(0, 1)
+    rows: list[Rows] = [
+        step(1, 0, 10, tid=1),
+        step(2, 10, 10, tid=1),
+        first,
+        launch(10, 2, tid=5),
+        launch(20, 3, tid=6),
+    ]
+    for one in first:
         one["pid"] = 999 if one["cat"] == "cuda_runtime" else one["pid"]
     trace = load_trace(write(tmp_path / "t.json", *rows))
 
@@ -149,7 +168,7 @@ def test_windows_are_half_open_and_cover_all_threads_and_processes(tmp_path):
     assert [call.correlation_id for call in trace.outside_steps] == [3]
 
 
-def test_external_id_is_never_used_against_time(tmp_path):
+def test_external_id_is_never_used_against_time(tmp_path: Path) -> None:
     """The launch's thread has no ops; its ``External id`` names an op that was over by then."""
     rows = [op("aten::early", 0, 5, 7, tid=1), op("aten::around", 10, 10, 8, tid=1)]
     late = launch(12, 1, tid=2)
@@ -161,7 +180,7 @@ def test_external_id_is_never_used_against_time(tmp_path):
     assert [chain(one) for one in trace.steps[0].kernels] == ["", "aten::around"]
 
 
-def test_the_nest_of_the_own_thread_beats_external_id(tmp_path):
+def test_the_nest_of_the_own_thread_beats_external_id(tmp_path: Path) -> None:
     rows = [op("record_param_comms", 0, 30, 17), op("nccl:_all_gather_base", 5, 10, 18)]
     started = launch(7, 1)
     started[0]["args"]["External id"] = 17
@@ -170,14 +189,14 @@ def test_the_nest_of_the_own_thread_beats_external_id(tmp_path):
     assert chain(trace.steps[0].kernels[0]) == "record_param_comms > nccl:_all_gather_base"
 
 
-def test_intersecting_ranges_do_not_break_the_nest(tmp_path):
-    rows = [op("aten::mm", 0, 10), op("aten::add", 8, 10), launch(4, 1), launch(12, 2), launch(9, 3)]
+def test_intersecting_ranges_do_not_break_the_nest(tmp_path: Path) -> None:
+    rows: list[Rows] = [op("aten::mm", 0, 10), op("aten::add", 8, 10), launch(4, 1), launch(12, 2), launch(9, 3)]
     trace = load_trace(write(tmp_path / "t.json", *rows))
 
     assert [chain(one) for one in trace.steps[0].kernels] == ["aten::mm", "aten::mm > aten::add", "aten::add"]
 
 
-def test_annotations_are_regions_and_not_ops(tmp_path):
+def test_annotations_are_regions_and_not_ops(tmp_path: Path) -> None:
     trace = load_trace(write(tmp_path / "t.json", annotation("outer", 0, 20), op("aten::add", 2, 10), launch(4, 1)))
 
     (one,) = trace.steps[0].kernels
@@ -188,16 +207,16 @@ def test_annotations_are_regions_and_not_ops(tmp_path):
 NODE = "autograd::engine::evaluate_function: MmBackward0"
 
 
-def backward(tid, ts, correlation, number):
+def backward(tid: int, ts: int, correlation: int, number: int) -> list[Row]:
     return [op(NODE, ts, 10, tid=tid, **{"Sequence number": number}), *launch(ts + 2, correlation, tid=tid)]
 
 
-def forward(tid, ts, number):
+def forward(tid: int, ts: int, number: int) -> Row:
     return op("aten::mm", ts, 2, tid=tid, **{"Sequence number": number})
 
 
-def test_of_two_threads_with_open_regions_the_sequence_numbers_decide(tmp_path):
-    rows = [
+def test_of_two_threads_with_open_regions_the_sequence_numbers_decide(tmp_path: Path) -> None:
+    rows: list[Rows] = [
         annotation("left", 0, 100, tid=1),
         annotation("right", 0, 100, tid=2),
         forward(1, 5, 3),
@@ -210,8 +229,8 @@ def test_of_two_threads_with_open_regions_the_sequence_numbers_decide(tmp_path):
     assert [one.regions for one in trace.steps[0].kernels] == [("right",), ("left",)]
 
 
-def test_regions_that_cannot_be_told_are_not_measured(tmp_path):
-    rows = [
+def test_regions_that_cannot_be_told_are_not_measured(tmp_path: Path) -> None:
+    rows: list[Rows] = [
         annotation("left", 0, 100, tid=1),
         annotation("right", 0, 100, tid=2),
         forward(1, 5, 3),
@@ -228,16 +247,16 @@ def test_regions_that_cannot_be_told_are_not_measured(tmp_path):
     profile.assert_kernel_count(1)
 
 
-def test_a_thread_that_ran_the_forward_runs_its_backward_in_its_own_regions(tmp_path):
+def test_a_thread_that_ran_the_forward_runs_its_backward_in_its_own_regions(tmp_path: Path) -> None:
     """Backward on the CPU runs on the calling thread; the region of a bystander is not its own."""
-    rows = [annotation("bystander", 0, 100, tid=2), forward(1, 5, 3), backward(1, 20, 1, 3)]
+    rows: list[Rows] = [annotation("bystander", 0, 100, tid=2), forward(1, 5, 3), backward(1, 20, 1, 3)]
     trace = load_trace(write(tmp_path / "t.json", *rows))
 
     assert [one.regions for one in trace.steps[0].kernels] == [()]
 
 
-def test_regions_opened_on_the_autograd_thread_count_as_well(tmp_path):
-    rows = [
+def test_regions_opened_on_the_autograd_thread_count_as_well(tmp_path: Path) -> None:
+    rows: list[Rows] = [
         annotation("train", 0, 100, tid=1),
         forward(1, 5, 3),
         op(NODE, 20, 20, tid=9, **{"Sequence number": 3}),
@@ -249,8 +268,8 @@ def test_regions_opened_on_the_autograd_thread_count_as_well(tmp_path):
     assert [one.regions for one in trace.steps[0].kernels] == [("train", "hook")]
 
 
-def test_accumulate_grad_follows_the_node_before_it(tmp_path):
-    rows = [
+def test_accumulate_grad_follows_the_node_before_it(tmp_path: Path) -> None:
+    rows: list[Rows] = [
         annotation("left", 0, 100, tid=1),
         annotation("right", 0, 100, tid=2),
         forward(1, 5, 3),
@@ -264,15 +283,15 @@ def test_accumulate_grad_follows_the_node_before_it(tmp_path):
     assert [one.regions for one in trace.steps[0].kernels] == [("right",), ("right",)]
 
 
-def test_an_op_that_never_ended_encloses_nothing(tmp_path):
-    rows = [op("aten::never_ended", 0, -1), op("aten::add", 2, 10), launch(4, 1)]
+def test_an_op_that_never_ended_encloses_nothing(tmp_path: Path) -> None:
+    rows: list[Rows] = [op("aten::never_ended", 0, -1), op("aten::add", 2, 10), launch(4, 1)]
     trace = load_trace(write(tmp_path / "t.json", *rows))
 
     assert chain(trace.steps[0].kernels[0]) == "aten::add"
     assert len(trace.steps[0].ops) == 2
 
 
-def test_order_of_rows_does_not_matter(tmp_path):
+def test_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     rows = [
         step(1, 0, 100),
         annotation("outer", 1, 90),
@@ -298,20 +317,25 @@ def test_order_of_rows_does_not_matter(tmp_path):
 ATTRIBUTION = Path(__file__).parent / "data/attribution"
 
 
-def told(event, kind, step):
+def told(event: Event, kind: str, step: Step) -> tuple[str, ...]:
     """Return a line of a table: what the package says of an event."""
     names = (chain(event), " > ".join(op.name for op in event.forward_chain))
-    return (step.name, kind, event.name[:80], str(event.thread[1]), " > ".join(event.regions), *names)
+    return (step.name, kind, event.name[:80], str(thread_id(event)), " > ".join(event.regions), *names)
 
 
 @pytest.mark.parametrize("table", sorted(ATTRIBUTION.glob("*.tsv")), ids=lambda path: path.stem)
-def test_every_event_has_its_step_thread_regions_ops_and_forward_op(table):
+def test_every_event_has_its_step_thread_regions_ops_and_forward_op(table: Path) -> None:
     profile = Profile(load_trace(DATA / f"{table.stem}.json.gz"), steps_may_differ=True)
     expected = [tuple(line.split("\t")) for line in table.read_text().splitlines()[1:]]
 
     seen = []
     for one in profile.steps:
-        classes = {"kernel": one.kernels, "memcpy": one.memcpys, "memset": one.memsets, "sync": one.host_syncs}
+        classes: dict[str, EventSet[Any]] = {
+            "kernel": one.kernels,
+            "memcpy": one.memcpys,
+            "memset": one.memsets,
+            "sync": one.host_syncs,
+        }
         events = [(event, kind) for kind, events in classes.items() for event in events.seen]
         events.sort(key=lambda pair: (pair[0].launch if pair[1] != "sync" else pair[0]).start_ns)
         seen += [told(event, kind, one) for event, kind in events]
@@ -324,26 +348,26 @@ def test_every_event_has_its_step_thread_regions_ops_and_forward_op(table):
 # Backward passes: the forward op by its sequence number
 
 
-def op_with(name, start, duration, number=None, thread=100, fwd=0):
+def op_with(name: str, start: int, duration: int, number: int | None = None, thread: int = 100, fwd: int = 0) -> Row:
     row = op(name, start, duration, tid=thread)
     if number is not None:
         row["args"].update({"Sequence number": number, "Fwd thread id": fwd})
     return row
 
 
-def evaluated(node, start, duration, number, thread=200):
+def evaluated(node: str, start: int, duration: int, number: int, thread: int = 200) -> list[Row]:
     return [
         op_with(f"autograd::engine::evaluate_function: {node}", start, duration, number, thread, 1),
         op_with(node, start + 1, duration - 2, number, thread, 1),
     ]
 
 
-def forward_of(tmp_path, *rows):
+def forward_of(tmp_path: Path, *rows: Row) -> str:
     (found,) = Profile(load_trace(write(tmp_path / "made.json", *rows))).kernels
     return " > ".join(one.name for one in found.forward_chain)
 
 
-def test_the_last_op_with_a_number_made_the_node(tmp_path):
+def test_the_last_op_with_a_number_made_the_node(tmp_path: Path) -> None:
     rows = [
         op_with("aten::linear", 10, 50, 7),
         op_with("aten::t", 12, 5, 7),
@@ -367,36 +391,36 @@ def test_the_last_op_with_a_number_made_the_node(tmp_path):
     ],
     ids=["not recorded", "later", "another number", "on two threads", "of another kind"],
 )
-def test_a_forward_op_that_the_trace_does_not_tell_is_left_out(tmp_path, forward):
+def test_a_forward_op_that_the_trace_does_not_tell_is_left_out(tmp_path: Path, forward: list[Row]) -> None:
     assert forward_of(tmp_path, *forward, *evaluated("MmBackward0", 100, 50, 8), *launch(110, 1, tid=200)) == ""
 
 
-def test_outside_a_backward_pass_there_is_no_forward_op(tmp_path):
+def test_outside_a_backward_pass_there_is_no_forward_op(tmp_path: Path) -> None:
     assert forward_of(tmp_path, op_with("aten::mm", 10, 50, 8), *launch(20, 1)) == ""
 
 
-def test_ops_and_syncs_of_a_backward_pass_have_their_forward_op():
+def test_ops_and_syncs_of_a_backward_pass_have_their_forward_op() -> None:
     profile = profile_of("misc_train")
 
     ops = [one for one in profile.ops if one.name == "aten::gelu_backward"]
     assert [[made.name for made in one.forward_chain] for one in ops] == [["aten::gelu"]]
     assert [[made.name for made in one.forward_chain] for one in profile.ops if one.name == "aten::gelu"] == [[]]
-    assert {kernel.thread[1] for kernel in profile.kernels} == {516, 593}
+    assert {thread_id(kernel) for kernel in profile.kernels} == {516, 593}
 
 
-def test_of_two_nodes_with_one_number_and_name_neither_is_told(tmp_path):
+def test_of_two_nodes_with_one_number_and_name_neither_is_told(tmp_path: Path) -> None:
     """The thread of one of them was not watched: its numbers are those of the other's."""
     rows = [op_with("aten::mm", 10, 5, 8), *evaluated("MmBackward0", 100, 50, 8), *evaluated("MmBackward0", 300, 50, 8)]
     assert forward_of(tmp_path, *rows, *launch(110, 1, tid=200)) == ""
 
 
-def test_a_backward_pass_on_its_own_thread_is_led_to_the_ops_of_that_thread(tmp_path):
+def test_a_backward_pass_on_its_own_thread_is_led_to_the_ops_of_that_thread(tmp_path: Path) -> None:
     rows = [op_with("aten::mm", 10, 5, 8, thread=200), op_with("aten::mm", 20, 5, 8, thread=300)]
     rows[0]["name"], rows[1]["name"] = "aten::mm", "aten::mm"
     assert forward_of(tmp_path, *rows, *evaluated("MmBackward0", 100, 50, 8), *launch(110, 1, tid=200)) == "aten::mm"
 
 
-def test_of_nested_backward_passes_the_innermost_counts(tmp_path):
+def test_of_nested_backward_passes_the_innermost_counts(tmp_path: Path) -> None:
     """Reentrant checkpointing runs a forward and a backward pass inside a node."""
     rows = [
         op_with("CheckpointFunction", 10, 20, 3),
@@ -409,7 +433,7 @@ def test_of_nested_backward_passes_the_innermost_counts(tmp_path):
     assert forward_of(tmp_path, *rows, *launch(105, 1, tid=200)) == "CheckpointFunction"
 
 
-def test_ops_that_the_engine_itself_runs_can_make_nodes(tmp_path):
+def test_ops_that_the_engine_itself_runs_can_make_nodes(tmp_path: Path) -> None:
     """A double backward leads to the sum of gradients, a direct child of what evaluates a node."""
     rows = [
         op_with("aten::mul", 10, 5, 3),
@@ -437,13 +461,13 @@ def test_ops_that_the_engine_itself_runs_can_make_nodes(tmp_path):
         ("aten::addmm", "NativeLayerNormBackward0", False),
     ],
 )
-def test_which_ops_can_make_a_node(op_name, node, expected):
+def test_which_ops_can_make_a_node(op_name: str, node: str, expected: bool) -> None:
     from pytest_kernelprof.events import _makes
 
     assert _makes(op_name, f"autograd::engine::evaluate_function: {node}") is expected
 
 
-def test_regions_that_are_untold_are_unknown_in_tables(tmp_path):
+def test_regions_that_are_untold_are_unknown_in_tables(tmp_path: Path) -> None:
     from pytest_kernelprof.explain import notes
     from pytest_kernelprof.report.text import _regions
 
@@ -451,11 +475,12 @@ def test_regions_that_are_untold_are_unknown_in_tables(tmp_path):
         regions = ("a",)
         regions_known = False
 
-    assert _regions(Untold()) == "unknown"
-    assert notes([Untold()]) == []
+    untold: Any = Untold()
+    assert _regions(untold) == "unknown"
+    assert notes([untold]) == []
 
 
-def test_a_compiled_kernel_outside_ops_still_reads_as_a_sentence(tmp_path):
+def test_a_compiled_kernel_outside_ops_still_reads_as_a_sentence(tmp_path: Path) -> None:
     from pytest_kernelprof.explain import origin
 
     name = "triton_poi_fused_mul_relu_0"

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import threading
 import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -22,11 +24,11 @@ pytestmark = pytest.mark.kernelprof(device="cpu")
 class Calls:
     """Counts how often it is called, and raises in one call if asked to."""
 
-    def __init__(self, fail_in=None):
+    def __init__(self, fail_in: int | None = None) -> None:
         self.number = 0
         self.fail_in = fail_in
 
-    def __call__(self, x):
+    def __call__(self, x: Any) -> Any:
         self.number += 1
         if self.number == self.fail_in:
             raise KeyError("cache")
@@ -34,12 +36,12 @@ class Calls:
 
 
 @pytest.fixture
-def x():
+def x() -> Any:
     return torch.ones(4)
 
 
 @pytest.fixture(autouse=True)
-def whole_afterwards(profiled, x):
+def whole_afterwards(profiled: Profiled, x: Any) -> Iterator[None]:
     """Whatever a test did, the next profile is whole."""
     yield
     profile = profiled.configure(name="afterwards", setup=lambda: x)(torch.neg)
@@ -47,7 +49,7 @@ def whole_afterwards(profiled, x):
     assert len(profile.steps) == 3 or profiled._settings.steps != 3
 
 
-def test_warm_up_then_measured_steps(profiled, x):
+def test_warm_up_then_measured_steps(profiled: Profiled, x: Any) -> None:
     calls = Calls()
     profile = profiled(calls, x)
 
@@ -56,7 +58,7 @@ def test_warm_up_then_measured_steps(profiled, x):
     assert [len(step.ops) for step in profile.steps] == [1, 1, 1]
 
 
-def test_configure_makes_another(profiled, x):
+def test_configure_makes_another(profiled: Profiled, x: Any) -> None:
     calls = Calls()
     other = profiled.configure(warmup=1, steps=2)
 
@@ -67,7 +69,7 @@ def test_configure_makes_another(profiled, x):
 
 
 @pytest.mark.kernelprof(warmup=0, steps=1)
-def test_the_marker_configures(profiled, x):
+def test_the_marker_configures(profiled: Profiled, x: Any) -> None:
     calls = Calls()
     profiled(calls, x)
 
@@ -79,22 +81,22 @@ class TestMarkers:
     """The closest marker wins, option by option."""
 
     @pytest.mark.kernelprof(steps=2)
-    def test_they_add_up(self, profiled, x):
+    def test_they_add_up(self, profiled: Profiled, x: Any) -> None:
         calls = Calls()
         profiled(calls, x)
 
         assert calls.number == 2
 
     @pytest.mark.kernelprof(warmup=1)
-    def test_the_closest_wins(self, profiled, x):
+    def test_the_closest_wins(self, profiled: Profiled, x: Any) -> None:
         calls = Calls()
         profiled.configure(steps=1)(calls, x)
 
         assert calls.number == 2
 
 
-def test_keyword_arguments_are_the_functions_own(profiled, x):
-    def function(x, *, steps, name):
+def test_keyword_arguments_are_the_functions_own(profiled: Profiled, x: Any) -> None:
+    def function(x: Any, *, steps: int, name: str) -> Any:
         assert (steps, name) == (7, "mine")
         return x.neg()
 
@@ -117,16 +119,16 @@ def test_keyword_arguments_are_the_functions_own(profiled, x):
         ({"activities": 3}, "with cpu in it"),
     ],
 )
-def test_wrong_options_are_refused_at_once(profiled, options, message):
+def test_wrong_options_are_refused_at_once(profiled: Profiled, options: dict[str, Any], message: str) -> None:
     with pytest.raises(MisuseError, match=message):
         profiled.configure(**options)
 
 
-def test_the_last_result_is_kept(profiled, x):
+def test_the_last_result_is_kept(profiled: Profiled, x: Any) -> None:
     assert torch.equal(profiled(torch.neg, x).result, -x)
 
 
-def test_two_profiles_of_one_test(profiled, x):
+def test_two_profiles_of_one_test(profiled: Profiled, x: Any) -> None:
     first = profiled(torch.neg, x)
     second = profiled.configure(name="sigmoid")(torch.sigmoid, x)
 
@@ -140,21 +142,21 @@ def test_two_profiles_of_one_test(profiled, x):
     ("made", "arguments"),
     [(None, ()), (3, (3,)), ((3, 4), (3, 4)), ([3, 4], ([3, 4],)), ({"a": 1}, ({"a": 1},)), (((3, 4),), ((3, 4),))],
 )
-def test_what_setup_returns_becomes_the_arguments(profiled, made, arguments):
+def test_what_setup_returns_becomes_the_arguments(profiled: Profiled, made: Any, arguments: tuple[Any, ...]) -> None:
     seen = []
     profiled.configure(setup=lambda: made)(lambda *args: seen.append(args))
 
     assert seen == [arguments] * 6
 
 
-def test_setup_is_called_before_every_call_outside_the_window(profiled, x):
+def test_setup_is_called_before_every_call_outside_the_window(profiled: Profiled, x: Any) -> None:
     order = []
 
-    def setup():
+    def setup() -> Any:
         order.append("setup")
         return x.sigmoid()
 
-    def function(y):
+    def function(y: Any) -> Any:
         order.append("call")
         return y.neg()
 
@@ -165,7 +167,7 @@ def test_setup_is_called_before_every_call_outside_the_window(profiled, x):
     profile.assert_op_count("aten::neg", 1)
 
 
-def test_setup_makes_backward_possible(profiled):
+def test_setup_makes_backward_possible(profiled: Profiled) -> None:
     weight = torch.ones(3, requires_grad=True)
 
     profile = profiled.configure(setup=lambda: (weight * 2).sum())(torch.Tensor.backward)
@@ -174,7 +176,7 @@ def test_setup_makes_backward_possible(profiled):
     profile.assert_no_op("aten::mul", allow_empty=True, launched_by="SumBackward0")
 
 
-def test_arguments_and_setup_contradict(profiled, x):
+def test_arguments_and_setup_contradict(profiled: Profiled, x: Any) -> None:
     with pytest.raises(CaptureError, match="arguments and setup= were both given"):
         profiled.configure(setup=lambda: x)(torch.neg, x)
 
@@ -182,13 +184,13 @@ def test_arguments_and_setup_contradict(profiled, x):
 # Failures
 
 
-def test_a_failure_in_the_first_call_is_the_users_own(profiled, x):
+def test_a_failure_in_the_first_call_is_the_users_own(profiled: Profiled, x: Any) -> None:
     with pytest.raises(KeyError, match="cache"):
         profiled(Calls(fail_in=1), x)
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 6])
-def test_a_failure_in_a_later_call_says_in_which(profiled, x, number):
+def test_a_failure_in_a_later_call_says_in_which(profiled: Profiled, x: Any, number: int) -> None:
     with pytest.raises(CaptureError) as caught:
         profiled(Calls(fail_in=number), x)
 
@@ -198,16 +200,16 @@ def test_a_failure_in_a_later_call_says_in_which(profiled, x, number):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_backward_fails_in_the_second_call_and_says_so(profiled):
+def test_backward_fails_in_the_second_call_and_says_so(profiled: Profiled) -> None:
     loss = torch.ones(3, requires_grad=True).square().sum()
     with pytest.raises(CaptureError, match=r"backward raised in call 2 of 6; use setup= or profiled.block\(\)"):
         profiled(loss.backward)
 
 
-def test_setup_that_fails_says_so(profiled):
+def test_setup_that_fails_says_so(profiled: Profiled) -> None:
     seen = []
 
-    def setup():
+    def setup() -> None:
         seen.append(1)
         if len(seen) == 5:
             raise RuntimeError("no more data")
@@ -217,10 +219,10 @@ def test_setup_that_fails_says_so(profiled):
 
 
 @pytest.mark.parametrize("number", [1, 5])
-def test_skips_and_interrupts_pass_through(profiled, number):
+def test_skips_and_interrupts_pass_through(profiled: Profiled, number: int) -> None:
     calls = []
 
-    def function():
+    def function() -> None:
         calls.append(1)
         if len(calls) == number:
             pytest.skip("from inside")
@@ -229,20 +231,20 @@ def test_skips_and_interrupts_pass_through(profiled, number):
         profiled(function)
 
 
-async def coroutine():
+async def coroutine() -> int:
     return 1
 
 
-def generator():
+def generator() -> Iterator[int]:
     yield 1
 
 
-async def async_generator():
+async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
 class AsyncCall:
-    async def __call__(self):
+    async def __call__(self) -> int:
         return 1
 
 
@@ -260,19 +262,19 @@ class AsyncCall:
         (None, "not callable"),
     ],
 )
-def test_what_a_call_only_starts_is_refused(profiled, function, message):
+def test_what_a_call_only_starts_is_refused(profiled: Profiled, function: Any, message: str) -> None:
     with pytest.raises(CaptureError, match=message):
         profiled(function)
 
 
-def test_running_a_coroutine_is_fine(profiled, x):
-    async def work():
+def test_running_a_coroutine_is_fine(profiled: Profiled, x: Any) -> None:
+    async def work() -> Any:
         return x.neg()
 
     profiled(lambda: asyncio.run(work())).assert_op_count("aten::neg", 1)
 
 
-def test_modules_builtins_and_partials_are_callable(profiled, x):
+def test_modules_builtins_and_partials_are_callable(profiled: Profiled, x: Any) -> None:
     profiled(torch.nn.Linear(4, 4), x).assert_op_count("aten::linear", 1)
     profiled(partial(torch.add, x), x).assert_op_count("aten::add", 1)
     profiled(x.neg).assert_op_count("aten::neg", 1)
@@ -281,7 +283,7 @@ def test_modules_builtins_and_partials_are_callable(profiled, x):
 # Other profilers
 
 
-def test_an_active_profiler_is_refused(profiled, x):
+def test_an_active_profiler_is_refused(profiled: Profiled, x: Any) -> None:
     with (
         torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as outer,
         pytest.raises(CaptureError, match="a torch profiler is already active: two empty each other's traces"),
@@ -291,8 +293,8 @@ def test_an_active_profiler_is_refused(profiled, x):
 
 
 @pytest.mark.parametrize("warmup", [0, 3])
-def test_a_profiler_inside_the_function_is_noticed(profiled, x, warmup):
-    def function():
+def test_a_profiler_inside_the_function_is_noticed(profiled: Profiled, x: Any, warmup: int) -> None:
+    def function() -> None:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
             x.neg()
 
@@ -300,10 +302,10 @@ def test_a_profiler_inside_the_function_is_noticed(profiled, x, warmup):
         profiled.configure(warmup=warmup)(function)
 
 
-def test_a_profiler_that_the_function_leaves_running_never_gives_a_wrong_count(profiled, x):
-    started = []
+def test_a_profiler_that_the_function_leaves_running_never_gives_a_wrong_count(profiled: Profiled, x: Any) -> None:
+    started: list[Any] = []
 
-    def function():
+    def function() -> None:
         if not started:
             started.append(torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]))
             started[0].start()
@@ -321,7 +323,7 @@ def test_a_profiler_that_the_function_leaves_running_never_gives_a_wrong_count(p
 # Blocks
 
 
-def test_a_block_is_recorded_once(profiled, x):
+def test_a_block_is_recorded_once(profiled: Profiled, x: Any) -> None:
     with profiled.block() as handle:
         x.neg()
         x.neg()
@@ -333,7 +335,7 @@ def test_a_block_is_recorded_once(profiled, x):
         _ = handle.profile.result
 
 
-def test_a_block_says_when_its_profile_is_asked_for_too_early(profiled):
+def test_a_block_says_when_its_profile_is_asked_for_too_early(profiled: Profiled) -> None:
     handle = profiled.block()
     with pytest.raises(CaptureError, match="handle.profile exists after the block; the block has not begun"):
         _ = handle.profile
@@ -341,14 +343,14 @@ def test_a_block_says_when_its_profile_is_asked_for_too_early(profiled):
         _ = handle.profile
 
 
-def test_a_block_that_raises(profiled, x):
+def test_a_block_that_raises(profiled: Profiled, x: Any) -> None:
     with pytest.raises(KeyError), profiled.block() as handle:
         raise KeyError("mine")
     with pytest.raises(CaptureError, match="the block raised"):
         _ = handle.profile
 
 
-def test_a_block_is_not_entered_twice(profiled):
+def test_a_block_is_not_entered_twice(profiled: Profiled) -> None:
     handle = profiled.block()
     with handle:
         pass
@@ -356,17 +358,17 @@ def test_a_block_is_not_entered_twice(profiled):
         pass
 
 
-def test_a_block_takes_no_setup(profiled):
+def test_a_block_takes_no_setup(profiled: Profiled) -> None:
     with pytest.raises(MisuseError, match="takes no setup="):
         profiled.configure(setup=lambda: None).block()
 
 
-def test_blocks_do_not_nest(profiled, x):
+def test_blocks_do_not_nest(profiled: Profiled, x: Any) -> None:
     with pytest.raises(CaptureError, match="already active"), profiled.block(), profiled.block():
         pass
 
 
-def test_another_profiler_inside_a_block(profiled, x):
+def test_another_profiler_inside_a_block(profiled: Profiled, x: Any) -> None:
     with (
         pytest.raises(CaptureError, match="running inside the block"),
         profiled.block(),
@@ -378,8 +380,8 @@ def test_another_profiler_inside_a_block(profiled, x):
 # The rest
 
 
-def test_regions_of_the_user_are_kept_and_ours_are_not(profiled, x):
-    def function():
+def test_regions_of_the_user_are_kept_and_ours_are_not(profiled: Profiled, x: Any) -> None:
+    def function() -> None:
         with torch.profiler.record_function("mine"):
             x.neg()
         x.sigmoid()
@@ -391,19 +393,19 @@ def test_regions_of_the_user_are_kept_and_ours_are_not(profiled, x):
     profile.assert_op_count("aten::sigmoid", 1)
 
 
-def in_a_thread(x):
+def in_a_thread(x: Any) -> None:
     thread = threading.Thread(target=x.clone)
     thread.start()
     thread.join()
 
 
-def in_a_pool(x):
+def in_a_pool(x: Any) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(x.clone).result()
 
 
 @pytest.mark.parametrize("function", [in_a_thread, in_a_pool])
-def test_ops_of_other_threads_are_seen(profiled, x, function):
+def test_ops_of_other_threads_are_seen(profiled: Profiled, x: Any, function: Callable[..., Any]) -> None:
     profile = profiled(function, x)
 
     profile.assert_op_count("aten::copy_", 1)
@@ -411,7 +413,7 @@ def test_ops_of_other_threads_are_seen(profiled, x, function):
         profile.assert_no_op("aten::copy_")
 
 
-def test_gpu_numbers_of_a_cpu_test_are_not_measured(profiled, x):
+def test_gpu_numbers_of_a_cpu_test_are_not_measured(profiled: Profiled, x: Any) -> None:
     profile = profiled(torch.neg, x)
 
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -421,7 +423,7 @@ def test_gpu_numbers_of_a_cpu_test_are_not_measured(profiled, x):
     assert profile.environment.torch == torch.__version__
 
 
-def test_activities_without_gpu(profiled, x):
+def test_activities_without_gpu(profiled: Profiled, x: Any) -> None:
     profile = profiled.configure(activities="cpu")(torch.neg, x)
 
     profile.assert_op_count("aten::neg", 1)
@@ -429,14 +431,14 @@ def test_activities_without_gpu(profiled, x):
         profile.assert_kernel_count(0)
 
 
-def test_the_device_to_build_on(profiled):
+def test_the_device_to_build_on(profiled: Profiled) -> None:
     assert profiled.device == torch.device("cpu")
 
 
-def test_steps_that_differ_disagree(profiled, x):
+def test_steps_that_differ_disagree(profiled: Profiled, x: Any) -> None:
     calls = Calls()
 
-    def function():
+    def function() -> None:
         calls(x)
         if calls.number % 2:
             x.sigmoid()
@@ -450,10 +452,10 @@ class Holder:
     """Something that a weak reference can watch."""
 
 
-_watched = []
+_watched: list[Any] = []
 
 
-def test_function_arguments_and_result_are_let_go_of_part_one(profiled, x):
+def test_function_arguments_and_result_are_let_go_of_part_one(profiled: Profiled, x: Any) -> None:
     argument, result = Holder(), Holder()
     profile = profiled(lambda _: result, argument)
     _watched[:] = [weakref.ref(argument), weakref.ref(result), profile]
@@ -461,7 +463,7 @@ def test_function_arguments_and_result_are_let_go_of_part_one(profiled, x):
     assert profile.result is result
 
 
-def test_function_arguments_and_result_are_let_go_of_part_two():
+def test_function_arguments_and_result_are_let_go_of_part_two() -> None:
     if not _watched:
         pytest.skip("needs part one in the same process")
     gc.collect()

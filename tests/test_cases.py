@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from pytest_kernelprof.cli import main
 CASES = Path(__file__).parent / "data/cases"
 
 
-def read_expected():
+def read_expected() -> Iterator[tuple[str, dict[str, str]]]:
     with (CASES / "EXPECTED.tsv").open() as file:
         for row in csv.DictReader(file, delimiter="\t"):
             (name,) = [one for one in row["files"].split(",") if ".json" in one] or [None]
@@ -24,7 +26,7 @@ def read_expected():
 
 EXPECTED = dict(read_expected())
 
-DESIGN_WINS = {
+DESIGN_WINS: dict[str, dict[str, str | None]] = {
     # What was not measured is null, and never 0.
     "13_empty_traceEvents.json": {"kernels": None},
     "38_wsl_no_kernels.json": {"kernels": None},
@@ -80,17 +82,17 @@ WARNINGS = {
 }
 
 
-def summary_of(name, capsys):
+def summary_of(name: str, capsys: pytest.CaptureFixture[str]) -> Any:
     assert main(["show", "--format", "json", str(CASES / name)]) == 0
     (trace,) = json.loads(capsys.readouterr().out)["traces"]
     return trace
 
 
-def sync_count(trace):
+def sync_count(trace: Any) -> Any:
     return trace["totals"]["host_syncs"]
 
 
-READ = {
+READ: dict[str, Callable[[Any], Any]] = {
     "kernels": lambda trace: trace["totals"]["kernels"],
     "memcpys": lambda trace: trace["totals"]["memcpys"],
     "memsets": lambda trace: trace["totals"]["memsets"],
@@ -109,20 +111,20 @@ READ = {
 }
 
 
-def occupancy(row):
+def occupancy(row: Any) -> str:
     value = row["reported_occupancy"]
     return "unknown" if value is None else f"{value * 100:.0f}"
 
 
-def test_every_json_case_is_here():
+def test_every_json_case_is_here() -> None:
     assert len(EXPECTED) == 37
     assert sorted(EXPECTED) == sorted(path.name for path in CASES.glob("*.json*"))
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name not in REFUSED])
-def test_numbers_are_those_asked_for(name, capsys):
+def test_numbers_are_those_asked_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     trace = summary_of(name, capsys)
-    wanted = {**EXPECTED[name], **DESIGN_WINS.get(name, {})}
+    wanted: dict[str, str | None] = {**EXPECTED[name], **DESIGN_WINS.get(name, {})}
 
     for key, value in wanted.items():
         if key in ONLY_LATER:
@@ -140,7 +142,7 @@ def test_numbers_are_those_asked_for(name, capsys):
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name not in REFUSED])
-def test_exactly_the_classes_that_can_be_wrong_are_not_measured(name, capsys):
+def test_exactly_the_classes_that_can_be_wrong_are_not_measured(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     trace = summary_of(name, capsys)
 
     assert {reason.partition(":")[0] for reason in trace["incomplete"]} == set(INCOMPLETE.get(name, ()))
@@ -151,7 +153,7 @@ def test_exactly_the_classes_that_can_be_wrong_are_not_measured(name, capsys):
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name not in REFUSED])
-def test_warnings_say_what_and_where(name, capsys):
+def test_warnings_say_what_and_where(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = {warning["code"]: warning["message"] for warning in summary_of(name, capsys)["warnings"]}
     wanted = dict(WARNINGS.get(name, {}))
     if name[:2] in WITHOUT_OPS:
@@ -162,7 +164,7 @@ def test_warnings_say_what_and_where(name, capsys):
         assert words in found[code]
 
 
-def test_a_trace_without_events_says_that_nothing_was_profiled(capsys):
+def test_a_trace_without_events_says_that_nothing_was_profiled(capsys: pytest.CaptureFixture[str]) -> None:
     reasons = summary_of("13_empty_traceEvents.json", capsys)["incomplete"]
 
     assert all("the trace holds no events: nothing was profiled" in reason for reason in reasons)
@@ -170,7 +172,7 @@ def test_a_trace_without_events_says_that_nothing_was_profiled(capsys):
         Profile(load_trace(CASES / "13_empty_traceEvents.json")).assert_no_memcpy()
 
 
-def test_a_truncated_file_is_refused_with_offset_and_length(capsys):
+def test_a_truncated_file_is_refused_with_offset_and_length(capsys: pytest.CaptureFixture[str]) -> None:
     path = CASES / "01_truncated_file.json"
 
     assert main(["show", str(path)]) == 2
@@ -180,7 +182,7 @@ def test_a_truncated_file_is_refused_with_offset_and_length(capsys):
     assert shown.err == f"kernelprof: {path}: JSON truncated at byte 2736 of 2744; record or copy the trace again\n"
 
 
-def test_a_corrupt_gzip_file_is_refused(capsys):
+def test_a_corrupt_gzip_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     path = CASES / "10_gz_bitflip.json.gz"
 
     assert main(["show", str(path)]) == 2
@@ -194,13 +196,13 @@ def test_a_corrupt_gzip_file_is_refused(capsys):
         load_trace(path)
 
 
-def test_launches_without_gpu_rows_name_the_cause_and_what_to_look_at(capsys):
+def test_launches_without_gpu_rows_name_the_cause_and_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
     (kernels, *_) = summary_of("38_wsl_no_kernels.json", capsys)["incomplete"]
 
     assert kernels.startswith("kernels: 3 kernel launches recorded but no GPU event; look at: GPU profiling inside WSL")
 
 
-def test_a_lost_kernel_spoils_its_own_step_and_no_other(capsys):
+def test_a_lost_kernel_spoils_its_own_step_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     steps = summary_of("40_session_start_drop.json", capsys)["steps"]
     profile = Profile(load_trace(CASES / "40_session_start_drop.json"), steps_may_differ=True)
 
@@ -209,7 +211,7 @@ def test_a_lost_kernel_spoils_its_own_step_and_no_other(capsys):
     assert len(profile.steps[1].kernels) == len(profile.steps[2].kernels) == 1
 
 
-def test_events_without_a_time_count_and_have_no_duration():
+def test_events_without_a_time_count_and_have_no_duration() -> None:
     profile = Profile(load_trace(CASES / "19_zero_timestamps.json"), steps_may_differ=True)
 
     assert [len(step.kernels) for step in profile.steps] == [1, 2]
@@ -217,14 +219,14 @@ def test_events_without_a_time_count_and_have_no_duration():
         _ = profile.steps[1].gpu_time_ns
 
 
-def test_two_spellings_of_time_give_the_same_split(capsys):
+def test_two_spellings_of_time_give_the_same_split(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads((CASES / "37_absolute_vs_relative_ts.json").read_text())
 
     assert READ["per_step"](summary_of("37_absolute_vs_relative_ts.json", capsys)) == "1,1"
     assert "baseTimeNanoseconds" in document or all(isinstance(row["ts"], int) for row in document["traceEvents"])
 
 
-def test_a_legacy_trace_says_so(capsys):
+def test_a_legacy_trace_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     (kernels, *_) = summary_of("17_legacy_autograd_list.json", capsys)["incomplete"]
 
     assert "legacy autograd-profiler trace: kernels are not recorded" in kernels

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import annotation, call, kernel, launch, memcpy, memset, op, step, write
+from builders import Rows, annotation, call, kernel, launch, memcpy, memset, op, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, SelectorError, load_trace
 from pytest_kernelprof.checks import Verdict
@@ -13,22 +15,25 @@ from pytest_kernelprof.limits import limit
 
 DATA = Path(__file__).parent / "data/traces_h200"
 
+Check = Callable[[Profile], object]
+Make = Callable[..., Profile]
 
-def profile_of(name, **options):
+
+def profile_of(name: str, **options: Any) -> Profile:
     return Profile(load_trace(DATA / f"{name}.json.gz"), **options)
 
 
 @pytest.fixture(scope="module")
-def naive():
+def naive() -> Profile:
     return profile_of("attn_naive")
 
 
 @pytest.fixture(scope="module")
-def in_place():
+def in_place() -> Profile:
     return profile_of("attn_inplace")
 
 
-def made(tmp_path, *rows, **options):
+def made(tmp_path: Path, *rows: Rows, **options: Any) -> Profile:
     return Profile(load_trace(write(tmp_path / "t.json", *rows)), **options)
 
 
@@ -47,7 +52,7 @@ def made(tmp_path, *rows, **options):
         ({"at_least": 1, "at_most": 3}, 1, 3, "1 to 3"),
     ],
 )
-def test_limits(keywords, low, high, words):
+def test_limits(keywords: dict[str, Any], low: int, high: int | None, words: str) -> None:
     allowed = limit("check", **keywords)
 
     assert (allowed.low, allowed.high, allowed.words()) == (low, high, words)
@@ -70,7 +75,7 @@ def test_limits(keywords, low, high, words):
         ({"exactly": True}, "is no count"),
     ],
 )
-def test_wrong_limits_are_refused_at_once(keywords, message):
+def test_wrong_limits_are_refused_at_once(keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(MisuseError, match=message):
         limit("check", **keywords)
 
@@ -96,14 +101,14 @@ def test_wrong_limits_are_refused_at_once(keywords, message):
         lambda p: p.region("attn_bwd"),
     ],
 )
-def test_wrong_arguments_are_refused(naive, check):
+def test_wrong_arguments_are_refused(naive: Profile, check: Check) -> None:
     with pytest.raises(MisuseError):
         check(naive)
 
 
-def test_a_wrong_selector_names_the_closest(naive):
+def test_a_wrong_selector_names_the_closest(naive: Profile) -> None:
     with pytest.raises(MisuseError, match=r"name= is no selector; did you mean named=\?"):
-        naive.assert_kernel_count(5, name="gemm")
+        naive.assert_kernel_count(5, name="gemm")  # type: ignore[call-arg] # the mistake
     with pytest.raises(SelectorError, match="launched_by='aten::masked_fil'.*the closest: aten::masked_fill"):
         naive.assert_no_memcpy(launched_by="aten::masked_fil")
 
@@ -149,7 +154,7 @@ def test_a_wrong_selector_names_the_closest(naive):
         lambda p: p.assert_kernel_sequence(["nvjet_*", "nvjet_*"], named="nvjet_*"),
     ],
 )
-def test_what_holds_of_naive_attention_passes(naive, check):
+def test_what_holds_of_naive_attention_passes(naive: Profile, check: Check) -> None:
     check(naive)
 
 
@@ -195,14 +200,14 @@ def test_what_holds_of_naive_attention_passes(naive, check):
         ),
     ],
 )
-def test_what_does_not_hold_fails_with_one_clear_line(naive, check, headline):
+def test_what_does_not_hold_fails_with_one_clear_line(naive: Profile, check: Check, headline: str) -> None:
     with pytest.raises(AssertionError) as caught:
         check(naive)
 
     assert str(caught.value).splitlines()[0] == headline
 
 
-def test_the_whole_message_of_a_copy(naive):
+def test_the_whole_message_of_a_copy(naive: Profile) -> None:
     with pytest.raises(AssertionError) as caught:
         naive.assert_no_memcpy(kind="DtoD")
 
@@ -218,7 +223,7 @@ def test_the_whole_message_of_a_copy(naive):
     )
 
 
-def test_the_whole_message_of_a_kernel_count(naive):
+def test_the_whole_message_of_a_kernel_count(naive: Profile) -> None:
     with pytest.raises(AssertionError) as caught:
         naive.assert_kernel_count(2, named="nvjet_*64x512*")
 
@@ -231,7 +236,7 @@ def test_the_whole_message_of_a_kernel_count(naive):
     )
 
 
-def test_long_tables_are_cut_unless_verbose():
+def test_long_tables_are_cut_unless_verbose() -> None:
     short, long = profile_of("attn_sdpa_math"), profile_of("attn_sdpa_math", verbose=True)
     messages = []
     for profile in (short, long):
@@ -245,7 +250,7 @@ def test_long_tables_are_cut_unless_verbose():
     assert all(line.isascii() for message in messages for line in message)
 
 
-def test_the_message_names_the_kept_trace():
+def test_the_message_names_the_kept_trace() -> None:
     profile = profile_of("attn_naive", keep_trace=lambda: ".kernelprof/x.json.gz")
     with pytest.raises(AssertionError) as caught:
         profile.assert_no_memcpy()
@@ -253,25 +258,25 @@ def test_the_message_names_the_kept_trace():
     assert str(caught.value).endswith("\n\ntrace: .kernelprof/x.json.gz   open in https://ui.perfetto.dev")
 
 
-def test_in_place_attention_has_no_copy(in_place):
+def test_in_place_attention_has_no_copy(in_place: Profile) -> None:
     in_place.assert_kernel_count(5)
     in_place.assert_no_memcpy()
     in_place.assert_no_memset(ignore_library=True)
 
 
 @pytest.mark.parametrize("name", ["attn_sdpa_flash", "attn_sdpa_efficient", "attn_sdpa_cudnn", "misc_mm_bf16"])
-def test_single_kernels_may_have_a_library_memset(name):
+def test_single_kernels_may_have_a_library_memset(name: str) -> None:
     profile_of(name).assert_single_kernel()
 
 
-def test_a_reductions_memset_is_not_forgiven():
+def test_a_reductions_memset_is_not_forgiven() -> None:
     profile = profile_of("misc_item")
 
     with pytest.raises(AssertionError, match="1 Memset a step, expected none"):
         profile.assert_no_memset(ignore_library=True)
 
 
-def test_a_memset_before_another_event_than_a_library_kernel_is_not_forgiven(tmp_path):
+def test_a_memset_before_another_event_than_a_library_kernel_is_not_forgiven(tmp_path: Path) -> None:
     rows = [call("cudaMemsetAsync", 1, 1), memset(2, 1), call("cudaMemcpyAsync", 3, 2), memcpy(4, 2)]
     profile = made(tmp_path, *rows, launch(5, 3, name="nvjet_sm90_x"))
 
@@ -279,7 +284,7 @@ def test_a_memset_before_another_event_than_a_library_kernel_is_not_forgiven(tmp
         profile.assert_no_memset(ignore_library=True)
 
 
-def test_host_syncs_name_the_op_and_are_allowed_by_op_region_or_call():
+def test_host_syncs_name_the_op_and_are_allowed_by_op_region_or_call() -> None:
     profile = profile_of("misc_item")
 
     with pytest.raises(AssertionError) as caught:
@@ -297,7 +302,7 @@ def test_host_syncs_name_the_op_and_are_allowed_by_op_region_or_call():
         profile.assert_no_host_sync(allow=["aten::nonzero"])
 
 
-def test_pageable_copies():
+def test_pageable_copies() -> None:
     pageable, pinned = profile_of("misc_h2d_pageable"), profile_of("misc_h2d_pinned_async")
 
     pageable.assert_memcpy_count(1, pageable=True)
@@ -307,7 +312,7 @@ def test_pageable_copies():
     pinned.assert_no_host_sync()
 
 
-def test_pageability_that_the_trace_does_not_tell_is_not_measured(tmp_path):
+def test_pageability_that_the_trace_does_not_tell_is_not_measured(tmp_path: Path) -> None:
     rows = [call("hipMemcpyAsync", 1, 1), memcpy(2, 1, name="Memcpy HtoD (Host -> Device)")]
     profile = made(tmp_path, *rows)
 
@@ -316,7 +321,7 @@ def test_pageability_that_the_trace_does_not_tell_is_not_measured(tmp_path):
     profile.assert_memcpy_count(1, kind="HtoD")
 
 
-def test_bytes_that_the_trace_does_not_tell_are_not_measured(tmp_path):
+def test_bytes_that_the_trace_does_not_tell_are_not_measured(tmp_path: Path) -> None:
     rows = [call("hipMemcpyAsync", 1, 1), memcpy(2, 1, size=None), call("hipMemcpyAsync", 3, 2), memcpy(5, 2, size=100)]
     profile = made(tmp_path, *rows)
 
@@ -326,7 +331,7 @@ def test_bytes_that_the_trace_does_not_tell_are_not_measured(tmp_path):
         profile.assert_memcpy_bytes(at_most=50)
 
 
-def test_graphed(tmp_path):
+def test_graphed(tmp_path: Path) -> None:
     graph = [call("cudaGraphLaunch", 1, 1), kernel(2, 1), kernel(5, 1)]
     made(tmp_path, *graph).assert_graphed()
 
@@ -345,13 +350,19 @@ def test_graphed(tmp_path):
 
 
 @pytest.fixture
-def differing(tmp_path):
-    rows = [step(1, 0, 10), step(2, 10, 10), step(3, 20, 10), launch(1, 1, name="a"), launch(11, 2, name="a")]
+def differing(tmp_path: Path) -> Make:
+    rows: list[Rows] = [
+        step(1, 0, 10),
+        step(2, 10, 10),
+        step(3, 20, 10),
+        launch(1, 1, name="a"),
+        launch(11, 2, name="a"),
+    ]
     rows += [op("aten::add", 12, 5), launch(13, 3, name="b"), launch(21, 4, name="a")]
     return lambda **options: made(tmp_path, *rows, **options)
 
 
-def test_steps_that_disagree_fail_only_the_classes_that_are_read(differing):
+def test_steps_that_disagree_fail_only_the_classes_that_are_read(differing: Make) -> None:
     profile = differing()
 
     with pytest.raises(AssertionError) as caught:
@@ -374,7 +385,7 @@ def test_steps_that_disagree_fail_only_the_classes_that_are_read(differing):
     assert [len(one.kernels) for one in profile.steps] == [1, 2, 1]
 
 
-def test_equal_numbers_of_other_kernels_disagree_as_well(tmp_path):
+def test_equal_numbers_of_other_kernels_disagree_as_well(tmp_path: Path) -> None:
     profile = made(tmp_path, step(1, 0, 10), step(2, 10, 10), launch(1, 1, name="a"), launch(11, 2, name="b"))
 
     with pytest.raises(AssertionError) as caught:
@@ -383,7 +394,7 @@ def test_equal_numbers_of_other_kernels_disagree_as_well(tmp_path):
     assert [line.split()[:2] for line in str(caught.value).splitlines()[4:]] == [["-", "a"], ["+", "b"]]
 
 
-def test_steps_may_differ_holds_every_step_to_the_limit(differing):
+def test_steps_may_differ_holds_every_step_to_the_limit(differing: Make) -> None:
     profile = differing(steps_may_differ=True)
 
     profile.assert_kernel_count(between=(1, 2))
@@ -402,18 +413,19 @@ def test_steps_may_differ_holds_every_step_to_the_limit(differing):
 # Plain numbers
 
 
-def test_counts_are_ints(naive):
+def test_counts_are_ints(naive: Profile) -> None:
     count = naive.kernel_count
 
     assert repr(count) == str(count) == "5"
     assert type(count + 1) is int
     assert isinstance(count, int)
-    assert {count: "five"}[5] == "five"
+    names: dict[int, str] = {count: "five"}
+    assert names[5] == "five"
     assert [count < 6, count <= 5, count > 4, count >= 5, count != 4, count == 5, 5 == count, 4 < count] == [True] * 8  # noqa: SIM300
     assert (naive.memcpy_count, naive.memset_count, naive.launch_count, naive.op_count) == (1, 1, 5, 39)
 
 
-def test_times_are_medians_with_their_spread(naive):
+def test_times_are_medians_with_their_spread(naive: Profile) -> None:
     times = sorted(one.gpu_time_ns for one in naive.steps)
 
     assert naive.gpu_time_ns == times[1] == 1_065_271
@@ -421,16 +433,16 @@ def test_times_are_medians_with_their_spread(naive):
     assert naive.gpu_busy_ns <= naive.gpu_time_ns
 
 
-def test_profiles_are_immutable(naive):
+def test_profiles_are_immutable(naive: Profile) -> None:
     with pytest.raises(AttributeError):
-        naive.kernels = ()
+        naive.kernels = ()  # type: ignore[misc, assignment] # refused at run time as well
     with pytest.raises(AttributeError):
-        naive.anything = 3
+        naive.anything = 3  # type: ignore[attr-defined] # refused at run time as well
     with pytest.raises(AttributeError):
-        naive.kernels[0].name = "other"
+        naive.kernels[0].name = "other"  # type: ignore[misc] # refused at run time as well
 
 
-def test_what_print_shows(naive):
+def test_what_print_shows(naive: Profile) -> None:
     lines = str(naive).splitlines()
 
     assert lines[0].split() == ["step", "kernels", "copies", "memsets", "launches", "syncs", "ops", "GPU", "time"]
@@ -440,7 +452,7 @@ def test_what_print_shows(naive):
     assert str(naive).isascii()
 
 
-def test_regions_narrow(naive):
+def test_regions_narrow(naive: Profile) -> None:
     narrowed = naive.region("attn_fwd")
 
     assert narrowed.kernel_count == 5
@@ -449,24 +461,24 @@ def test_regions_narrow(naive):
     assert naive.region("attn_bwd", allow_empty=True).kernel_count == 0
 
 
-def test_a_profile_of_a_trace_has_no_result(naive):
+def test_a_profile_of_a_trace_has_no_result(naive: Profile) -> None:
     with pytest.raises(NotMeasured, match="result not recorded"):
         _ = naive.result
 
 
-def test_whatever_is_no_pass_is_not_green(naive):
+def test_whatever_is_no_pass_is_not_green(naive: Profile) -> None:
     """A verdict of another copy of the module, say: it must not slip through."""
     with pytest.raises(AssertionError):
-        naive._judge.judge(Verdict("pass", "a look-alike"))
+        naive._judge.judge(Verdict("pass", "a look-alike"))  # type: ignore[arg-type] # it only looks like one
 
 
 # Sets and counts of steps that differ
 
 
 @pytest.fixture
-def copying(tmp_path):
+def copying(tmp_path: Path) -> Make:
     """Memcpys 0, 1, 1 a step; kernels alike, launched by another op in the second step."""
-    rows = [step(1, 0, 10), step(2, 10, 10), step(3, 20, 10)]
+    rows: list[Rows] = [step(1, 0, 10), step(2, 10, 10), step(3, 20, 10)]
     for number, start in enumerate((0, 10, 20)):
         rows += [op("aten::y" if number == 1 else "aten::x", start + 1, 3), launch(start + 2, 10 + number)]
         rows += [call("cudaMemcpyAsync", start + 6, 20 + number), memcpy(start + 7, 20 + number)] if number else []
@@ -483,7 +495,7 @@ def copying(tmp_path):
         lambda p: int(p.memcpy_count),
     ],
 )
-def test_counts_that_differ_give_no_single_answer(copying, read):
+def test_counts_that_differ_give_no_single_answer(copying: Make, read: Check) -> None:
     with pytest.raises(AssertionError, match="0, 1 memory copies a step, expected every step"):
         read(copying(steps_may_differ=True))
 
@@ -499,21 +511,22 @@ def test_counts_that_differ_give_no_single_answer(copying, read):
         lambda p: p.memcpys == [],
     ],
 )
-def test_a_filter_that_the_steps_answer_differently_raises(copying, read):
+def test_a_filter_that_the_steps_answer_differently_raises(copying: Make, read: Check) -> None:
     with pytest.raises(AssertionError, match="steps disagree"):
         read(copying())
 
 
-def test_sets_compare_with_lists(naive, tmp_path):
+def test_sets_compare_with_lists(naive: Profile, tmp_path: Path) -> None:
     assert naive.memsets != []
     assert naive.memcpys == list(naive.memcpys)
     unmeasured = made(tmp_path, step(1, 0, 10), op("aten::add", 1, 2))
-    for read in (lambda: unmeasured.memcpys == [], lambda: unmeasured.memcpys != [1]):
+    reads: list[Callable[[], bool]] = [lambda: unmeasured.memcpys == [], lambda: unmeasured.memcpys != [1]]
+    for read in reads:
         with pytest.raises(NotMeasured):
             read()
 
 
-def test_places_are_plain_globs(tmp_path):
+def test_places_are_plain_globs(tmp_path: Path) -> None:
     profile = made(tmp_path, step(1, 0, 100), annotation("attn (warm)", 1, 50), op("load<gpu>", 2, 10), launch(4, 1))
 
     with pytest.raises(SelectorError, match="attn \\(warm\\)"):
@@ -523,7 +536,7 @@ def test_places_are_plain_globs(tmp_path):
     profile.assert_kernel_count(1, region="attn (warm)", launched_by="load<*")
 
 
-def test_a_mistyped_region_is_a_mistake_also_where_kernels_are_not_measured(tmp_path):
+def test_a_mistyped_region_is_a_mistake_also_where_kernels_are_not_measured(tmp_path: Path) -> None:
     profile = made(tmp_path, step(1, 0, 100), annotation("two", 1, 50), op("aten::add", 2, 10))
 
     with pytest.raises(SelectorError, match="the closest: two"):
@@ -542,7 +555,7 @@ def test_a_mistyped_region_is_a_mistake_also_where_kernels_are_not_measured(tmp_
         (lambda p: p.assert_launch_count(0, api="cudaDeviceSynchronize"), "launches, copies or sets nothing"),
     ],
 )
-def test_mistyped_arguments_are_refused(naive, check, message):
+def test_mistyped_arguments_are_refused(naive: Profile, check: Check, message: str) -> None:
     with pytest.raises(MisuseError, match=message):
         check(naive)
 
@@ -550,7 +563,7 @@ def test_mistyped_arguments_are_refused(naive, check, message):
 # checks()
 
 
-def test_a_skip_inside_checks_does_not_hide_a_failure(naive):
+def test_a_skip_inside_checks_does_not_hide_a_failure(naive: Profile) -> None:
     with pytest.raises(AssertionError, match="1 memory copy a step"), naive.checks():
         naive.assert_no_memcpy()
         pytest.skip("not today")
@@ -559,7 +572,7 @@ def test_a_skip_inside_checks_does_not_hide_a_failure(naive):
         pytest.skip("not today")
 
 
-def test_checks_collects_failures(naive):
+def test_checks_collects_failures(naive: Profile) -> None:
     with pytest.raises(AssertionError) as caught, naive.checks():
         naive.assert_kernel_count(5)
         naive.assert_no_memcpy()
@@ -571,17 +584,17 @@ def test_checks_collects_failures(naive):
     assert "2. 2 kernels a step, expected none (named 'nvjet_*')" in told
 
 
-def test_a_single_failure_in_checks_reads_as_outside(naive):
+def test_a_single_failure_in_checks_reads_as_outside(naive: Profile) -> None:
     with pytest.raises(AssertionError, match="^1 memory copy a step, expected none"), naive.checks():
         naive.assert_no_memcpy()
 
 
-def test_checks_pass_when_all_pass(naive):
+def test_checks_pass_when_all_pass(naive: Profile) -> None:
     with naive.checks():
         naive.assert_kernel_count(5)
 
 
-def test_in_checks_a_failure_beats_not_measured(tmp_path):
+def test_in_checks_a_failure_beats_not_measured(tmp_path: Path) -> None:
     profile = made(tmp_path, step(1, 0, 20), call("cudaLaunchKernel", 2, 1), launch(6, 2))
 
     with pytest.raises(NotMeasured), profile.checks():
@@ -592,7 +605,7 @@ def test_in_checks_a_failure_beats_not_measured(tmp_path):
         profile.assert_launch_count(1)
 
 
-def test_in_checks_the_users_own_error_comes_first(naive):
+def test_in_checks_the_users_own_error_comes_first(naive: Profile) -> None:
     with pytest.raises(KeyError), naive.checks():
         naive.assert_no_memcpy()
         raise KeyError("mine")
@@ -602,6 +615,6 @@ def test_in_checks_the_users_own_error_comes_first(naive):
     naive.assert_kernel_count(5)
 
 
-def test_checks_do_not_nest(naive):
+def test_checks_do_not_nest(naive: Profile) -> None:
     with pytest.raises(MisuseError, match=r"checks\(\) inside checks\(\)"), naive.checks(), naive.checks():
         pass

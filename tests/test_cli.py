@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import launch, write
@@ -17,12 +18,12 @@ from pytest_kernelprof.cli import main
 DATA = Path(__file__).parent / "data/traces_h200"
 
 
-def kernelprof(*arguments):
+def kernelprof(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest_kernelprof", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def shown(name, capsys):
+def shown(name: str, capsys: pytest.CaptureFixture[str]) -> Any:
     assert main(["show", "--format", "json", str(DATA / f"{name}.json.gz")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "kernelprof/summary/1"
@@ -54,13 +55,13 @@ FIELDS = [
 ]
 
 
-def test_decode_explains_names(capsys):
+def test_decode_explains_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", NVJET, "acme"]) == 0
 
     assert capsys.readouterr().out == DECODED
 
 
-def test_decode_prints_one_array_in_the_order_given(capsys):
+def test_decode_prints_one_array_in_the_order_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", "--format", "json", "acme", NVJET, "acme"]) == 0
 
     rows = json.loads(capsys.readouterr().out)
@@ -76,12 +77,12 @@ def test_decode_prints_one_array_in_the_order_given(capsys):
     assert rows[0]["parts"] == [{"text": "acme", "meaning": ""}]
 
 
-def decode_from(names, *arguments):
+def decode_from(names: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "pytest_kernelprof", "decode", *arguments]
     return subprocess.run(command, input=names, capture_output=True, check=False)
 
 
-def test_decode_reads_names_from_standard_input():
+def test_decode_reads_names_from_standard_input() -> None:
     done = decode_from(f"{NVJET}\n\n  acme \r\n".encode())
     assert (done.returncode, done.stdout.decode(), done.stderr) == (0, DECODED, b"")
 
@@ -91,7 +92,9 @@ def test_decode_reads_names_from_standard_input():
     assert decode_from(b"").stdout == b"\n"
 
 
-def test_decode_without_names_at_a_terminal_says_what_is_accepted(capsys, monkeypatch):
+def test_decode_without_names_at_a_terminal_says_what_is_accepted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal())
 
     with pytest.raises(SystemExit) as caught:
@@ -102,11 +105,11 @@ def test_decode_without_names_at_a_terminal_says_what_is_accepted(capsys, monkey
 
 
 class Terminal:
-    def isatty(self):
+    def isatty(self) -> bool:
         return True
 
 
-def test_decode_shows_hostile_names_in_ascii(capsys):
+def test_decode_shows_hostile_names_in_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", "k\x1b[31m\u202e\u00e4<script>", "x" * 10_000]) == 0
 
     out = capsys.readouterr().out
@@ -114,7 +117,7 @@ def test_decode_shows_hostile_names_in_ascii(capsys):
     assert "\x1b" not in out
 
 
-def test_the_summary_tells_what_names_say(capsys):
+def test_the_summary_tells_what_names_say(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["role"]: row for row in shown("attn_naive", capsys)["kernels"] if row["launched_by"]}
 
     assert (rows["gemm"]["library"], rows["gemm"]["dtypes"], rows["gemm"]["tensor_cores"]) == (
@@ -125,7 +128,7 @@ def test_the_summary_tells_what_names_say(capsys):
     assert (rows["softmax"]["library"], rows["softmax"]["tensor_cores"]) == ("aten", "no")
 
 
-def test_the_summary_of_naive_attention(capsys):
+def test_the_summary_of_naive_attention(capsys: pytest.CaptureFixture[str]) -> None:
     trace = shown("attn_naive", capsys)
 
     assert trace["complete"] is True
@@ -172,7 +175,7 @@ def test_the_summary_of_naive_attention(capsys):
     assert [warning["code"] for warning in trace["warnings"]] == ["leaked"]
 
 
-def test_orphans_have_rows_of_their_own(capsys):
+def test_orphans_have_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     rows = shown("attn_naive", capsys)["kernels"]
 
     assert sum(row["count"] for row in rows) == 17
@@ -185,7 +188,7 @@ def test_orphans_have_rows_of_their_own(capsys):
     assert gemm["launched_by"] == ["aten::matmul", "aten::bmm"]
 
 
-def test_what_was_not_measured_is_null(capsys):
+def test_what_was_not_measured_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     trace = shown("misc_empty_step", capsys)
 
     totals = trace["totals"]
@@ -197,12 +200,12 @@ def test_what_was_not_measured_is_null(capsys):
     assert [step["complete"] for step in trace["steps"]] == [False] * 3
 
 
-def schema():
+def schema() -> Any:
     return json.loads(files("pytest_kernelprof").joinpath("schemas/summary-1.schema.json").read_text())
 
 
 @pytest.mark.parametrize("folder", ["traces_h200", "cases"])
-def test_what_is_printed_follows_the_schema_in_the_package(folder, capsys):
+def test_what_is_printed_follows_the_schema_in_the_package(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema (the test extra)")
     validator = jsonschema.Draft202012Validator(schema())
     validator.check_schema(schema())
@@ -215,7 +218,7 @@ def test_what_is_printed_follows_the_schema_in_the_package(folder, capsys):
     assert [error.message for error in validator.iter_errors(document)] == []
 
 
-def test_the_schema_admits_nothing_else(capsys):
+def test_the_schema_admits_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema (the test extra)")
     validator = jsonschema.Draft202012Validator(schema())
     document = {"schema": "kernelprof/summary/1", "traces": [shown("misc_cat", capsys)]}
@@ -229,7 +232,7 @@ def test_the_schema_admits_nothing_else(capsys):
     assert not validator.is_valid(document)
 
 
-def test_what_has_no_time_has_no_sum_of_times(tmp_path, capsys):
+def test_what_has_no_time_has_no_sum_of_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = launch(1, 1)
     del rows[1]["dur"]
     assert main(["show", "--format", "json", str(write(tmp_path / "t.json", rows))]) == 0
@@ -240,13 +243,13 @@ def test_what_has_no_time_has_no_sum_of_times(tmp_path, capsys):
     assert trace["kernels"][0]["gpu_time_ns"] is None
 
 
-def test_launches_outside_ops_have_an_empty_chain(capsys):
+def test_launches_outside_ops_have_an_empty_chain(capsys: pytest.CaptureFixture[str]) -> None:
     trace = shown("misc_graph_replay", capsys)
 
     assert {tuple(row["launched_by"]) for row in trace["kernels"] if row["launched_by"] is not None} == {()}
 
 
-def test_text_shows_steps_and_events():
+def test_text_shows_steps_and_events() -> None:
     result = kernelprof("show", DATA / "attn_naive.json.gz")
 
     assert result.returncode == 0
@@ -255,7 +258,7 @@ def test_text_shows_steps_and_events():
     assert result.stdout.isascii()
 
 
-def test_broken_files_are_one_line_each_and_good_ones_are_shown(tmp_path):
+def test_broken_files_are_one_line_each_and_good_ones_are_shown(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"traceEvents": [')
     result = kernelprof("show", bad, tmp_path / "missing.json", DATA / "misc_cat.json.gz", "--format", "json")
@@ -267,12 +270,12 @@ def test_broken_files_are_one_line_each_and_good_ones_are_shown(tmp_path):
     assert len(json.loads(result.stdout)["traces"]) == 1
 
 
-def test_wrong_calls_exit_with_2():
+def test_wrong_calls_exit_with_2() -> None:
     for arguments in ((), ("show",), ("show", "x", "--format", "yaml"), ("dance",)):
         assert kernelprof(*arguments).returncode == 2
 
 
-def test_the_console_script_is_installed():
+def test_the_console_script_is_installed() -> None:
     script = shutil.which("kernelprof", path=str(Path(sys.executable).parent))
     if script is None:
         pytest.skip("the package is not installed as a distribution here")
@@ -281,7 +284,7 @@ def test_the_console_script_is_installed():
     assert result.stdout.startswith("kernelprof ")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     paths = [str(DATA / "attn_sdpa_math.json.gz")] * 40
     command = f"{sys.executable} -m pytest_kernelprof show {' '.join(paths)} | head -n 1"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)

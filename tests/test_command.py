@@ -12,11 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import command_page
 import pytest
 from builders import annotation, call, launch, memcpy, op, step, write
+from pages import DOCS, blocks, commands
 
 from pytest_kernelprof import Profile, load_trace
 from pytest_kernelprof.budget import RULES, BudgetLine, budget_of
@@ -27,6 +29,8 @@ from pytest_kernelprof.errors import BudgetError
 from pytest_kernelprof.report.sections import escaped
 from pytest_kernelprof.trace_diff import diff
 
+PAGE = DOCS / "reference/command.md"
+
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data"
 H200 = DATA / "traces_h200"
@@ -34,14 +38,14 @@ NAIVE, IN_PLACE = str(H200 / "attn_naive.json.gz"), str(H200 / "attn_inplace.jso
 HOSTILE = "x|`*_<script>&amp;\x1b[31m\n\u202e" + "y" * 10_000
 
 
-def run(capsys, *arguments):
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | int | Path) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
     code = main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
 
-def in_a_process(*arguments, **options):
+def in_a_process(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest_kernelprof", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
@@ -49,12 +53,7 @@ def in_a_process(*arguments, **options):
 # The page
 
 
-def test_the_page_shows_what_the_commands_print():
-    page = command_page.PAGE.read_text()
-    assert command_page.filled(page) == page
-
-
-def _options(parser):
+def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
@@ -62,9 +61,9 @@ def _options(parser):
         yield from (("", option) for option in action.option_strings if option.startswith("--"))
 
 
-def test_every_option_is_on_the_page_with_an_example_that_was_run():
-    page = command_page.PAGE.read_text()
-    examples = command_page.commands(page)
+def test_every_option_is_on_the_page_with_an_example_that_was_run() -> None:
+    sessions = [block for block in blocks(PAGE.read_text()) if block.is_session]
+    examples = [one.line.removeprefix("kernelprof ") for block in sessions for one in commands(block)]
     # What doctor prints is a machine's own, and json is long: they are told in words.
     in_words = {
         ("doctor", "--format"),
@@ -80,8 +79,8 @@ def test_every_option_is_on_the_page_with_an_example_that_was_run():
         assert any(one.startswith(command) and option in one.split() for one in examples), (command, option)
 
 
-def test_every_limit_is_on_the_page():
-    page = command_page.PAGE.read_text()
+def test_every_limit_is_on_the_page() -> None:
+    page = PAGE.read_text()
     for rule in RULES:
         assert f"`{rule.key}`" in page, rule.key
 
@@ -89,12 +88,12 @@ def test_every_limit_is_on_the_page():
 # check
 
 
-def test_in_place_attention_keeps_to_five_kernels_without_a_copy(capsys):
+def test_in_place_attention_keeps_to_five_kernels_without_a_copy(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", IN_PLACE, "--max-kernels", 5, "--no-memcpy")
     assert (code, out.splitlines()[-2:]) == (0, ["  ok    max_kernels = 5", "  ok    no_memcpy = true"])
 
 
-def test_naive_attention_fails_with_the_copy_named(capsys):
+def test_naive_attention_fails_with_the_copy_named(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", NAIVE, "--max-kernels", 5, "--no-memcpy")
     assert code == 1
     assert "FAIL  no_memcpy = true\n    1 memory copy a step, expected none" in out
@@ -111,13 +110,13 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_cannot_be_judged_is_2(capsys, name):
+def test_what_cannot_be_judged_is_2(capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, _, err = run(capsys, "check", DATA / "cases" / name, "--max-kernels", 5, "--no-memcpy")
     assert code == 2
     assert "Traceback" not in err
 
 
-def test_2_beats_1_and_every_file_is_reported_first(capsys):
+def test_2_beats_1_and_every_file_is_reported_first(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "check", "nowhere.json", NAIVE, IN_PLACE, "--no-memcpy")
     assert code == 2
     assert "nowhere.json: no such file" in err
@@ -125,14 +124,14 @@ def test_2_beats_1_and_every_file_is_reported_first(capsys):
     assert out.splitlines()[-1] == "3 traces: 1 ok, 1 failed, 1 could not be judged"
 
 
-def test_nothing_to_check_is_a_wrong_call(capsys):
+def test_nothing_to_check_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["check", NAIVE])
     assert caught.value.code == 2
     assert "nothing to check; accepted: --budget FILE, or flags" in capsys.readouterr().err
 
 
-def test_a_flag_that_says_nonsense_is_2(capsys):
+def test_a_flag_that_says_nonsense_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "check", NAIVE, "--max-gpu-time", "soon")[0] == 2
     with pytest.raises(SystemExit):
         main(["check", NAIVE, "--sdpa-backend", "flesh"])
@@ -140,7 +139,7 @@ def test_a_flag_that_says_nonsense_is_2(capsys):
         main(["check", NAIVE, "--max-kernels", "-1"])
 
 
-def differing(folder):
+def differing(folder: Path) -> Path:
     rows = [
         step(1, 0, 90),
         op("aten::mul", 1, 20),
@@ -152,7 +151,7 @@ def differing(folder):
     return write(folder / "differing.json", rows, launch(150, 3))
 
 
-def test_steps_must_agree_unless_they_may_differ(tmp_path, capsys):
+def test_steps_must_agree_unless_they_may_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = differing(tmp_path)
     code, out, _ = run(capsys, "check", trace, "--max-kernels", 2)
     assert code == 1
@@ -164,31 +163,32 @@ def test_steps_must_agree_unless_they_may_differ(tmp_path, capsys):
     assert run(capsys, "check", trace, "--max-kernels", 1, "--steps-may-differ")[0] == 1
 
 
-def budget(folder, text):
+def budget(folder: Path, text: str) -> Path:
     path = folder / "budget.toml"
     path.write_text(text)
     return path
 
 
-def test_each_rule_is_the_assertion_of_its_name():
+def test_each_rule_is_the_assertion_of_its_name() -> None:
     """One implementation: a rule asks the profile, and nothing else."""
 
     class Asked:
-        def __init__(self):
-            self.calls = []
+        def __init__(self) -> None:
+            self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Callable[..., Any]:
             return lambda *args, **kwargs: self.calls.append((name, args, kwargs))
 
     asked = Asked()
     for rule in RULES:
-        rule.judge(asked, ["x"] if rule.value in ("dtypes", "patterns") else 1, {})
+        value = ["x"] if rule.value in ("dtypes", "patterns") else 1
+        rule.judge(asked, value, {})  # type: ignore[arg-type] # stands in for a profile
     assert len(asked.calls) == len(RULES)
     for name, _, _ in asked.calls:
         assert callable(getattr(Profile, name)), name
 
 
-def test_the_schema_of_budgets_has_every_rule():
+def test_the_schema_of_budgets_has_every_rule() -> None:
     schema = json.loads((ROOT / "pytest_kernelprof/schemas/budget-1.schema.json").read_text())
     keys = {rule.key for rule in RULES}
     assert set(schema["properties"]) == keys | {"region", "step", "kernel", "op"}
@@ -198,7 +198,7 @@ def test_the_schema_of_budgets_has_every_rule():
         assert schema["properties"][rule.key] == {"$ref": f"#/$defs/{rule.value}"}
 
 
-def test_limits_hold_by_region_step_name_and_op(tmp_path, capsys):
+def test_limits_hold_by_region_step_name_and_op(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         step(1, 0, 90),
         annotation("attn_1", 1, 30),
@@ -217,7 +217,7 @@ def test_limits_hold_by_region_step_name_and_op(tmp_path, capsys):
     ]
     trace = write(tmp_path / "t.json", rows)
 
-    def code(text):
+    def code(text: str) -> int:
         return run(capsys, "check", trace, "--budget", budget(tmp_path, text))[0]
 
     assert code('[region."attn_*"]\nno_memcpy = true\nkernels = 1') == 0
@@ -257,7 +257,9 @@ BROKEN_BUDGETS = {
 
 
 @pytest.mark.parametrize("text", BROKEN_BUDGETS)
-def test_a_wrong_budget_is_one_line_with_file_path_and_what_is_accepted(tmp_path, capsys, text):
+def test_a_wrong_budget_is_one_line_with_file_path_and_what_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     path = budget(tmp_path, text)
     code, out, err = run(capsys, "check", NAIVE, "--budget", path)
     assert (code, out) == (2, "")
@@ -265,7 +267,7 @@ def test_a_wrong_budget_is_one_line_with_file_path_and_what_is_accepted(tmp_path
     assert err.count("\n") == 1
 
 
-def test_a_budget_that_is_not_there_or_no_text(tmp_path):
+def test_a_budget_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="cannot be read: No such file"):
         budget_of(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff")
@@ -273,8 +275,8 @@ def test_a_budget_that_is_not_there_or_no_text(tmp_path):
         budget_of(tmp_path / "bad.toml")
 
 
-def test_the_budget_of_the_page_is_read_in_order():
-    page = command_page.PAGE.read_text()
+def test_the_budget_of_the_page_is_read_in_order() -> None:
+    page = PAGE.read_text()
     text = page.partition("```toml\n")[2].partition("```")[0]
     import tempfile
 
@@ -284,7 +286,7 @@ def test_the_budget_of_the_page_is_read_in_order():
     assert [line.scope for line in lines] == [None, None, None, "region", "kernel", "op"]
 
 
-def test_plain_flags_load_no_validator():
+def test_plain_flags_load_no_validator() -> None:
     program = (
         "import sys; from pytest_kernelprof.cli import main; "
         f"main(['check', {NAIVE!r}, '--max-kernels', '5']); "
@@ -294,7 +296,7 @@ def test_plain_flags_load_no_validator():
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-def test_json_and_markdown_of_a_check(capsys):
+def test_json_and_markdown_of_a_check(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", NAIVE, IN_PLACE, "--no-memcpy", "--format", "json")
     document = json.loads(out)
     assert (code, document["schema"], document["outcome"]) == (1, "kernelprof/check/1", "fail")
@@ -309,7 +311,7 @@ def test_json_and_markdown_of_a_check(capsys):
 
 @pytest.mark.parametrize("by", ["op", "kernel", "role", "stream", "region"])
 @pytest.mark.parametrize("form", ["text", "markdown"])
-def test_groups_hold_every_event_once(capsys, by, form):
+def test_groups_hold_every_event_once(capsys: pytest.CaptureFixture[str], by: str, form: str) -> None:
     code, out, _ = run(capsys, "show", NAIVE, "--by", by, "--top", 0, "--format", form)
     assert code == 0
     lines = [re.split(r"\s{2,}|\s*\|\s*", line.strip("| ")) for line in out.splitlines()]
@@ -319,7 +321,7 @@ def test_groups_hold_every_event_once(capsys, by, form):
     assert sum(int(row[column]) for row in rows if row[column].isdecimal()) == 15
 
 
-def test_steps_and_regions_narrow(capsys):
+def test_steps_and_regions_narrow(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "show", NAIVE, "--step", "ProfilerStep#[23]", "--region", "attn_fwd")
     assert "no step 'ProfilerStep#[23]'" in run(capsys, "show", NAIVE, "--step", "ProfilerStep#[23]")[2]
     code, out, err = run(capsys, "show", NAIVE, IN_PLACE, "--region", "attm_fwd")
@@ -329,7 +331,7 @@ def test_steps_and_regions_narrow(capsys):
     assert "attn_fwd" in err
 
 
-def test_json_has_everything_and_takes_no_view(capsys):
+def test_json_has_everything_and_takes_no_view(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["show", NAIVE, "--format", "json", "--by", "op", "--top", "3"])
     assert caught.value.code == 2
@@ -338,7 +340,7 @@ def test_json_has_everything_and_takes_no_view(capsys):
     assert len(json.loads(out)["traces"]) == 2
 
 
-def test_hostile_names_break_no_table_and_no_terminal(tmp_path, capsys):
+def test_hostile_names_break_no_table_and_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [step(1, 0, 90), annotation(HOSTILE, 1, 50), op(HOSTILE, 2, 30), *launch(3, 1, name=HOSTILE)]
     rows += [call("cudaMemcpyAsync", 10, 2), memcpy(20, 2, name=HOSTILE)]
     trace = write(tmp_path / "hostile.json", rows)
@@ -364,7 +366,7 @@ def test_hostile_names_break_no_table_and_no_terminal(tmp_path, capsys):
 # diff
 
 
-def test_the_diff_of_naive_and_in_place_attention(capsys):
+def test_the_diff_of_naive_and_in_place_attention(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "diff", NAIVE, IN_PLACE)
     assert code == 1
     parts = out.replace("\n  aten::masked_fill", " aten::masked_fill").split("\n\n")
@@ -378,7 +380,7 @@ def test_the_diff_of_naive_and_in_place_attention(capsys):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in H200.glob("*.json.gz")))
-def test_a_trace_equals_itself(name, capsys):
+def test_a_trace_equals_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     trace = load_trace(H200 / name)
     code, out, _ = run(capsys, "diff", H200 / name, H200 / name)
     if any(reason for reason in trace.incomplete):
@@ -387,8 +389,8 @@ def test_a_trace_equals_itself(name, capsys):
         assert (code, out.splitlines()[-1].partition(" in ")[0]) == (0, "nothing changed")
 
 
-def test_times_alone_are_no_difference_but_are_told(tmp_path, capsys):
-    def timed(name, dur):
+def test_times_alone_are_no_difference_but_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def timed(name: str, dur: float) -> Path:
         rows = []
         for number in range(3):
             rows += [step(number, 100 * number, 90), *launch(100 * number + 2, number + 1, dur=dur)]
@@ -401,7 +403,7 @@ def test_times_alone_are_no_difference_but_are_told(tmp_path, capsys):
     assert "slower" not in run(capsys, "diff", timed("a.json", 10), timed("b.json", 10.5))[1]
 
 
-def edited(name, folder, change):
+def edited(name: str, folder: Path, change: Callable[[Any], None]) -> Path:
     with gzip.open(H200 / f"{name}.json.gz") as file:
         document = json.load(file)
     change(document)
@@ -410,8 +412,10 @@ def edited(name, folder, change):
     return path
 
 
-def test_traces_of_different_devices_get_no_verdict_unless_forced(tmp_path, capsys):
-    def other_device(document):
+def test_traces_of_different_devices_get_no_verdict_unless_forced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other_device(document: Any) -> None:
         document["deviceProperties"][0]["name"] = "NVIDIA H100"
 
     other = edited("attn_naive", tmp_path, other_device)
@@ -427,8 +431,8 @@ def test_traces_of_different_devices_get_no_verdict_unless_forced(tmp_path, caps
     assert (document["comparable"], document["equal"], document["changes"]) == (False, None, None)
 
 
-def test_a_class_that_lost_events_gets_no_verdict(tmp_path, capsys):
-    def lose_a_kernel(document):
+def test_a_class_that_lost_events_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def lose_a_kernel(document: Any) -> None:
         rows = document["traceEvents"]
         rows.remove([row for row in rows if row.get("cat") == "kernel"][-1])
 
@@ -437,7 +441,7 @@ def test_a_class_that_lost_events_gets_no_verdict(tmp_path, capsys):
     assert "not comparable: kernels after are incomplete: " in out
 
 
-def test_one_with_steps_and_one_without_are_not_comparable(tmp_path, capsys):
+def test_one_with_steps_and_one_without_are_not_comparable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_steps = write(tmp_path / "a.json", step(1, 0, 90), launch(2, 1))
     without = write(tmp_path / "b.json", launch(2, 1))
     code, out, _ = run(capsys, "diff", with_steps, without)
@@ -445,8 +449,8 @@ def test_one_with_steps_and_one_without_are_not_comparable(tmp_path, capsys):
     assert run(capsys, "diff", without, without)[0] == 0
 
 
-def test_ranks_that_differ_in_what_nccl_picked_are_equal(tmp_path, capsys):
-    def rank(name, kernel, number):
+def test_ranks_that_differ_in_what_nccl_picked_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rank(name: str, kernel: str, number: int) -> Path:
         rows = [step(1, 0, 90), op("nccl:all_reduce", 1, 20), *launch(2, 1, name=kernel)]
         path = write(tmp_path / name, rows)
         document = json.loads(path.read_text())
@@ -459,14 +463,14 @@ def test_ranks_that_differ_in_what_nccl_picked_are_equal(tmp_path, capsys):
     assert run(capsys, "diff", one, other)[0] == 0
 
 
-def test_steps_that_differ_are_compared_by_their_medians(tmp_path, capsys):
+def test_steps_that_differ_are_compared_by_their_medians(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = differing(tmp_path)
     code, out, _ = run(capsys, "diff", trace, trace)
     assert code == 0
     assert "note: the steps before differ in kernels, calls: of each number the median is compared" in out
 
 
-def test_the_values_of_a_diff(capsys):
+def test_the_values_of_a_diff(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(run(capsys, "diff", NAIVE, IN_PLACE, "--format", "json")[1])
     assert (document["schema"], document["comparable"], document["equal"]) == ("kernelprof/diff/1", True, False)
     (copy,) = [one for one in document["changes"] if one["class"] == "memcpys"]
@@ -476,27 +480,30 @@ def test_the_values_of_a_diff(capsys):
     assert copy["launched_by"] == [["aten::masked_fill", "aten::clone", "aten::copy_"]]
 
 
-def test_what_neither_measured_is_left_out_and_named():
+def test_what_neither_measured_is_left_out_and_named() -> None:
     trace = load_trace(DATA / "traces_h200/misc_empty_step.json.gz")
     found = diff(trace, trace)
     assert "kernels" in found.left_out
     assert "kernels" not in found.changed
 
 
-def with_more(folder, name, where, number=500):
+def with_more(folder: Path, name: str, where: str, number: int = 500) -> Path:
     """Return a trace of three steps with more kernels in one of them, or outside them all."""
     rows = []
     for index in range(3):
         begin = 10_000 * index
         rows += [step(index, begin, 5_000), op("aten::mul", begin + 1, 20), *launch(begin + 2, 1000 * index + 1)]
-    begin = {"in one step": 10_100, "outside": 6_000}.get(where)
-    for index in range(number if begin else 0):
-        rows += launch(begin + 2 * index, 5_000 + index)
+    more = {"in one step": 10_100, "outside": 6_000}.get(where)
+    if more is not None:
+        for index in range(number):
+            rows += launch(more + 2 * index, 5_000 + index)
     return write(folder / name, rows)
 
 
 @pytest.mark.parametrize("where", ["in one step", "outside"])
-def test_what_the_typical_step_does_not_show_is_no_equality(tmp_path, capsys, where):
+def test_what_the_typical_step_does_not_show_is_no_equality(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
     one, other = with_more(tmp_path, "a.json", "nowhere"), with_more(tmp_path, "b.json", where)
     code, out, _ = run(capsys, "diff", one, other)
     assert code == 1
@@ -509,7 +516,9 @@ def test_what_the_typical_step_does_not_show_is_no_equality(tmp_path, capsys, wh
     assert json.loads(run(capsys, "diff", one, other, "--format", "json")[1])["equal"] is False
 
 
-def test_work_outside_the_steps_is_told_wherever_a_trace_is_judged(tmp_path, capsys):
+def test_work_outside_the_steps_is_told_wherever_a_trace_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = with_more(tmp_path, "b.json", "outside", 100)
     warning = "warning: 100 calls that launch, copy or set outside every step; in no count"
     assert warning in run(capsys, "show", trace)[1]
@@ -523,7 +532,7 @@ def test_work_outside_the_steps_is_told_wherever_a_trace_is_judged(tmp_path, cap
     assert "all calls that launch, copy or set are outside the steps" in out
 
 
-def test_warnings_stand_beside_a_verdict(capsys):
+def test_warnings_stand_beside_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", DATA / "cases/55_while_node_graph.json", "--max-kernels", 3)
     assert code == 0
     assert "  warning: " in out
@@ -533,7 +542,9 @@ def test_warnings_stand_beside_a_verdict(capsys):
     assert document["traces"][0]["warnings"]
 
 
-def test_launches_whose_kernels_nobody_measured_are_an_obstacle(tmp_path, capsys):
+def test_launches_whose_kernels_nobody_measured_are_an_obstacle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = DATA / "cases/38_wsl_no_kernels.json"
     code, out, _ = run(capsys, "diff", trace, trace)
     assert code == 2
@@ -543,8 +554,8 @@ def test_launches_whose_kernels_nobody_measured_are_an_obstacle(tmp_path, capsys
     assert run(capsys, "diff", nothing, nothing, "--force")[0] == 2
 
 
-def test_a_copy_of_one_byte_more_is_told_in_bytes(tmp_path, capsys):
-    def copying(name, size):
+def test_a_copy_of_one_byte_more_is_told_in_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def copying(name: str, size: int) -> Path:
         return write(tmp_path / name, step(1, 0, 90), call("cudaMemcpyAsync", 5, 1), memcpy(9, 1, size=size))
 
     _, out, _ = run(capsys, "diff", copying("a.json", 1 << 28), copying("b.json", (1 << 28) + 1))
@@ -553,7 +564,7 @@ def test_a_copy_of_one_byte_more_is_told_in_bytes(tmp_path, capsys):
     )
 
 
-def test_markdown_of_a_diff_leaves_nothing_out(capsys):
+def test_markdown_of_a_diff_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "diff", NAIVE, H200 / "attn_sdpa_math.json.gz")[1]
     markdown = run(capsys, "diff", NAIVE, H200 / "attn_sdpa_math.json.gz", "--format", "markdown", "--top", 0)[1]
     names = set(re.findall(r"aten::\w+", " ".join(text.split())))
@@ -563,7 +574,7 @@ def test_markdown_of_a_diff_leaves_nothing_out(capsys):
 # Many files
 
 
-def eight(folder):
+def eight(folder: Path) -> str:
     for rank in range(8):
         shutil.copy(NAIVE if rank % 2 else IN_PLACE, folder / f"rank{rank}.json.gz")
     return str(folder / "rank*.json.gz")
@@ -572,7 +583,9 @@ def eight(folder):
 @pytest.mark.parametrize(
     "command", [("show",), ("show", "--format", "json"), ("check", "--no-memcpy", "--format", "json")]
 )
-def test_jobs_change_nothing_but_the_time(tmp_path, capsys, command):
+def test_jobs_change_nothing_but_the_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
     traces = eight(tmp_path)
     alone = run(capsys, *command, traces)
     together = run(capsys, *command, "--jobs", 3, traces)
@@ -583,7 +596,7 @@ def test_jobs_change_nothing_but_the_time(tmp_path, capsys, command):
         ]
 
 
-def test_a_broken_file_among_many_is_reported_in_its_place(tmp_path, capsys):
+def test_a_broken_file_among_many_is_reported_in_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traces = eight(tmp_path)
     (tmp_path / "rank3.json.gz").write_text("{")
     for jobs in (1, 3):
@@ -593,14 +606,14 @@ def test_a_broken_file_among_many_is_reported_in_its_place(tmp_path, capsys):
         assert "8 traces: 7 ok, 0 failed, 1 could not be judged" in out
 
 
-def test_globs_are_found_once_and_in_order(tmp_path):
+def test_globs_are_found_once_and_in_order(tmp_path: Path) -> None:
     for name in ("b.json", "a.json", "[x].json"):
         (tmp_path / name).touch()
     found = files_of([str(tmp_path / "?.json"), str(tmp_path / "a.json"), str(tmp_path / "[x].json"), "none*.json"])
     assert [Path(path).name for path in found] == ["a.json", "b.json", "[x].json", "none*.json"]
 
 
-def test_a_reader_that_leaves_changes_no_verdict(tmp_path):
+def test_a_reader_that_leaves_changes_no_verdict(tmp_path: Path) -> None:
     traces = eight(tmp_path)
     command = f"{sys.executable} -m pytest_kernelprof check '{traces}' --no-memcpy | head -n 1; exit ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
@@ -611,7 +624,7 @@ def test_a_reader_that_leaves_changes_no_verdict(tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_process_that_was_killed_is_2_and_a_line_for_each_file(tmp_path):
+def test_a_process_that_was_killed_is_2_and_a_line_for_each_file(tmp_path: Path) -> None:
     body = ",\n".join([",\n".join(json.dumps(row) for row in launch(1, 1))] * 200_000)
     for number in range(3):
         (tmp_path / f"{number}.json").write_text('{"traceEvents": [\n' + body + "]}")
@@ -637,11 +650,30 @@ def test_a_process_that_was_killed_is_2_and_a_line_for_each_file(tmp_path):
     assert "could not be judged" in out.splitlines()[-1]
 
 
+def test_a_process_that_is_killed_while_files_are_handed_out_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    def refuse(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", refuse)
+    files = [write(tmp_path / f"{number}.json", launch(1, 1)) for number in range(2)]
+
+    assert main(["check", "--jobs", "2", "--no-memcpy", *map(str, files)]) == 2
+    out, err = capsys.readouterr()
+    assert [line for line in err.splitlines() if "a process that read traces was killed" in line] == err.splitlines()
+    assert len(err.splitlines()) == 2
+    assert "could not be judged" in out.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("closing", "code"),
     [("check {0} --no-memcpy >&-", 0), ("show {0} >&-", 0), ("decode <&-", 2), ("show nowhere.json 2>&-", 2)],
 )
-def test_closed_streams_are_no_traceback(closing, code):
+def test_closed_streams_are_no_traceback(closing: str, code: int) -> None:
     command = f"{sys.executable} -m pytest_kernelprof {closing.format(IN_PLACE)}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == code
@@ -649,7 +681,7 @@ def test_closed_streams_are_no_traceback(closing, code):
     assert result.stdout == ""
 
 
-def test_names_of_files_do_not_reach_the_terminal_raw(capsys):
+def test_names_of_files_do_not_reach_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "check", "h/no\nsuch\x1b[31m.json", "--no-memcpy")
     assert code == 2
     assert err.count("\n") == 1
@@ -658,7 +690,7 @@ def test_names_of_files_do_not_reach_the_terminal_raw(capsys):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize("command", [("show",), ("check", "--max-kernels", "5"), ("diff", IN_PLACE)])
-def test_a_full_disk_is_one_line_and_2(command):
+def test_a_full_disk_is_one_line_and_2(command: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [sys.executable, "-m", "pytest_kernelprof", command[0], NAIVE, *command[1:]],
@@ -672,7 +704,7 @@ def test_a_full_disk_is_one_line_and_2(command):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_ctrl_c_ends_it_with_one_line(tmp_path, jobs):
+def test_ctrl_c_ends_it_with_one_line(tmp_path: Path, jobs: str) -> None:
     fifo = tmp_path / "trace.json"
     rows = ",\n".join(json.dumps(row) for row in launch(1, 1))
     fifo.write_text('{"traceEvents": [\n' + ",\n".join([rows] * 150_000) + "]}")
@@ -693,22 +725,24 @@ def test_ctrl_c_ends_it_with_one_line(tmp_path, jobs):
 
 
 class Terminal:
-    def __init__(self, is_terminal=True):
+    def __init__(self, is_terminal: bool = True) -> None:
         self.written = ""
         self.is_terminal = is_terminal
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return self.is_terminal
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         self.written += text
 
-    def flush(self):
+    def flush(self) -> None:
         pass
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_bar_is_drawn_on_a_terminal_only_and_taken_away(tmp_path, monkeypatch, is_terminal):
+def test_a_bar_is_drawn_on_a_terminal_only_and_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
     terminal = Terminal(is_terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
     clock = iter(range(0, 1000, 2))
@@ -725,7 +759,7 @@ def test_a_bar_is_drawn_on_a_terminal_only_and_taken_away(tmp_path, monkeypatch,
     assert terminal.written.endswith("\r") is is_terminal
 
 
-def test_short_reads_draw_nothing(tmp_path, monkeypatch):
+def test_short_reads_draw_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     Progress([NAIVE]).read(10)
@@ -735,7 +769,7 @@ def test_short_reads_draw_nothing(tmp_path, monkeypatch):
 # doctor
 
 
-def test_doctor_looks_at_everything(tmp_path):
+def test_doctor_looks_at_everything(tmp_path: Path) -> None:
     result = in_a_process("doctor", "--format", "json", "--folder", tmp_path, cwd=ROOT)
     findings = json.loads(result.stdout)["findings"]
     names = [one["what"] for one in findings]
@@ -747,12 +781,12 @@ def test_doctor_looks_at_everything(tmp_path):
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_doctor_profiles_something():
+def test_doctor_profiles_something() -> None:
     result = in_a_process("doctor", cwd=ROOT)
     assert re.search(r"^ok +profiling: three steps agree: \d+ ops? each$", result.stdout, re.MULTILINE)
 
 
-def test_doctor_without_torch_could_not_look():
+def test_doctor_without_torch_could_not_look() -> None:
     program = (
         "import sys; sys.modules['torch'] = None; from pytest_kernelprof.cli import main; sys.exit(main(['doctor']))"
     )
@@ -762,7 +796,7 @@ def test_doctor_without_torch_could_not_look():
     assert "cure: install it: pip install 'pytest-kernelprof[torch]'" in result.stdout
 
 
-def test_doctor_finds_what_is_in_the_way(tmp_path):
+def test_doctor_finds_what_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / ".kernelprof").touch()
     environment = {**os.environ, "CUDA_INJECTION64_PATH": "/opt/tool.so"}
     result = in_a_process("doctor", "--folder", tmp_path, cwd=ROOT, env=environment)
@@ -771,31 +805,31 @@ def test_doctor_finds_what_is_in_the_way(tmp_path):
     assert re.search(r"^wrong +trace folder: .*cannot be written", result.stdout, re.MULTILINE)
 
 
-def test_doctor_makes_no_folder_of_a_mistyped_name(tmp_path):
+def test_doctor_makes_no_folder_of_a_mistyped_name(tmp_path: Path) -> None:
     result = in_a_process("doctor", "--folder", tmp_path / "no", cwd=ROOT)
     assert result.returncode == 1
     assert "no such folder" in result.stdout
     assert not (tmp_path / "no").exists()
 
 
-def test_exit_codes_of_doctor():
-    def code(*states):
+def test_exit_codes_of_doctor() -> None:
+    def code(*states: str) -> int:
         return exit_code([Finding("x", state, "") for state in states])
 
     assert [code("ok", "note"), code("ok", "unknown"), code("unknown", "wrong", "ok")] == [0, 2, 1]
 
 
-def test_bad_versions_of_cupti_have_sources():
+def test_bad_versions_of_cupti_have_sources() -> None:
     for one in BAD_CUPTI:
         assert one.since < one.before
         assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", one.source)
 
 
-def test_the_page_shows_doctor_as_it_is():
+def test_the_page_shows_doctor_as_it_is() -> None:
     from pytest_kernelprof import doctor
 
-    page = command_page.PAGE.read_text()
-    shown = page.partition("On an H200:\n\n~~~text\n")[2].partition("~~~")[0]
+    page = PAGE.read_text()
+    shown = page.partition("_doctor_as_it_is -->\n~~~text\n")[2].partition("~~~")[0]
     known = {
         "versions",
         "trace folder",
@@ -811,6 +845,8 @@ def test_the_page_shows_doctor_as_it_is():
     lines = [line for line in shown.splitlines() if not line.startswith(" ")]
     assert lines
     for line in lines:
-        state, what = re.match(r"(\w+) +([^:]+):", line).groups()
+        found = re.match(r"(\w+) +([^:]+):", line)
+        assert found is not None, line
+        state, what = found.groups()
         assert state in states
         assert what in known

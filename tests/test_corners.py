@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
-from builders import MAIN, annotation, call, kernel, launch, memset, op, row, step
+from builders import MAIN, Row, Rows, annotation, call, kernel, launch, memset, op, row, step
 
+from pytest_kernelprof import EventSet, Trace
+from pytest_kernelprof.events import BACKWARD_NODE
 from pytest_kernelprof.load import trace_from
-from pytest_kernelprof.load.nesting import BACKWARD_NODE
 from pytest_kernelprof.load.numbers import exact_ns
 
 WORKER = 200
+ID_5: dict[str, Any] = {"External id": 5}
 
 
 @pytest.fixture(autouse=True)
-def _both(reader):
+def _both(reader: None) -> None:
     """Every corner with both readers."""
 
 
-def trace_of(*rows):
+def trace_of(*rows: Rows) -> Trace:
     flat = [one for part in rows for one in (part if isinstance(part, list) else [part])]
     return trace_from(json.dumps({"traceEvents": flat}).encode(), "t.json")
 
 
-def without(field, one):
+def why(events: EventSet[Any]) -> str:
+    assert events.why_not_measured is not None
+    return events.why_not_measured
+
+
+def without(field: str, one: Row) -> Row:
     return {key: value for key, value in one.items() if key != field}
 
 
@@ -40,13 +48,13 @@ def without(field, one):
     ],
     ids=lambda one: one["name"],
 )
-def test_the_only_row_of_its_kind_may_lack_a_time(odd):
+def test_the_only_row_of_its_kind_may_lack_a_time(odd: Row) -> None:
     trace = trace_of(launch(1, 1), odd)
 
     assert len(trace.totals.kernels.seen) in (1, 2)
 
 
-def test_many_times_at_once_are_none_if_one_is_missing():
+def test_many_times_at_once_are_none_if_one_is_missing() -> None:
     assert exact_ns([b""]) is None
     assert exact_ns([b"1.000", b""]) is None
     assert exact_ns([]) == []
@@ -55,44 +63,44 @@ def test_many_times_at_once_are_none_if_one_is_missing():
     assert exact_ns([b"7", b"2.5"]) is None
 
 
-def test_one_zero_byte_copy_excuses_no_other():
+def test_one_zero_byte_copy_excuses_no_other() -> None:
     copies = [call("cudaMemcpyAsync", 10, 0, bytes=0), call("cudaMemcpyAsync", 20, 0), call("cudaMemcpyAsync", 30, 0)]
     for one in copies:
         del one["args"]["correlation"]
     trace = trace_of(launch(1, 1), copies)
 
-    assert trace.totals.memcpys.why_not_measured.startswith("2 calls without a GPU event")
+    assert why(trace.totals.memcpys).startswith("2 calls without a GPU event")
 
 
-def graph_on_a_thread_without_ops(**of_last):
+def graph_on_a_thread_without_ops(**of_last: Any) -> Trace:
     return trace_of(
         op("aten::mm", 0, 50, external_id=5),
         call("cudaGraphLaunch", 10, 3, tid=WORKER),
-        kernel(20, 3, **{"External id": 5}),
+        kernel(20, 3, **ID_5),
         kernel(25, 3, **of_last),
     )
 
 
-def test_the_op_of_a_graph_is_told_by_any_of_its_kernels():
-    for of_last in ({}, {"External id": 5}):
+def test_the_op_of_a_graph_is_told_by_any_of_its_kernels() -> None:
+    for of_last in ({}, ID_5):
         kernels = graph_on_a_thread_without_ops(**of_last).totals.kernels
         assert [[one.name for one in event.chain] for event in kernels] == [["aten::mm"], ["aten::mm"]]
 
 
-def test_a_call_without_a_correlation_is_linked_to_nothing():
+def test_a_call_without_a_correlation_is_linked_to_nothing() -> None:
     sync = call("cudaStreamSynchronize", 10, 0, tid=WORKER)
-    stray = kernel(90, 0, **{"External id": 5})
+    stray = kernel(90, 0, **ID_5)
     del sync["args"]["correlation"], stray["args"]["correlation"]
     trace = trace_of(op("aten::mm", 0, 50, external_id=5), launch(1, 1), sync, stray)
 
     assert trace.totals.host_syncs.seen[0].chain == ()
 
 
-def node(ts, dur, number=1, tid=WORKER):
+def node(ts: int, dur: int, number: int = 1, tid: int = WORKER) -> Row:
     return op(f"{BACKWARD_NODE}: MulBackward0", ts, dur, tid=tid, **{"Sequence number": number})
 
 
-def test_regions_of_the_caller_stand_once():
+def test_regions_of_the_caller_stand_once() -> None:
     trace = trace_of(
         annotation("train", 0, 100), annotation("train", 1, 90), node(10, 20), launch(12, 1, tid=WORKER), launch(40, 2)
     )
@@ -102,7 +110,7 @@ def test_regions_of_the_caller_stand_once():
     assert forward.regions == ("train", "train")
 
 
-def test_a_thread_that_ran_forward_ops_too_belongs_to_itself():
+def test_a_thread_that_ran_forward_ops_too_belongs_to_itself() -> None:
     trace = trace_of(
         annotation("other", 0, 100),
         node(0, 10),
@@ -115,7 +123,7 @@ def test_a_thread_that_ran_forward_ops_too_belongs_to_itself():
 
 
 @pytest.mark.parametrize("length", [0, 20])
-def test_an_op_that_is_equal_to_its_node_is_inside_it(length):
+def test_an_op_that_is_equal_to_its_node_is_inside_it(length: int) -> None:
     inner = op("aten::mul", 10, length, tid=WORKER, **{"Sequence number": 1})
     trace = trace_of(annotation("train", 0, 100), inner, node(10, length), launch(10, 1, tid=WORKER))
     (event,) = trace.totals.kernels
@@ -124,18 +132,18 @@ def test_an_op_that_is_equal_to_its_node_is_inside_it(length):
     assert event.regions == ("train",)
 
 
-def test_true_is_no_correlation_id():
+def test_true_is_no_correlation_id() -> None:
     wrong = call("cudaLaunchKernel", 30, 9)
     wrong["args"]["correlation"] = True
     trace = trace_of(launch(1, 1), wrong)
 
-    assert "1 call without a GPU event" in trace.totals.kernels.why_not_measured
+    assert "1 call without a GPU event" in why(trace.totals.kernels)
     assert [one.message for one in trace.warnings if one.code == "bad_value"] == [
         "1 value (at $.traceEvents[2].args.correlation): unreadable, taken as missing"
     ]
 
 
-def test_the_first_strange_value_is_the_first_in_the_file():
+def test_the_first_strange_value_is_the_first_in_the_file() -> None:
     early, late = op("aten::relu", 1, 1), launch(2, 1)
     early["dur"], late[1]["args"]["stream"] = "soon", "x"
     for rows in ([early, *late], [*late, early]):
@@ -143,25 +151,27 @@ def test_the_first_strange_value_is_the_first_in_the_file():
         assert warning.message.startswith(f"2 values (the first at $.traceEvents[{0 if rows[0] is early else 1}].")
 
 
-def test_steps_that_are_operators_are_read_once():
+def test_steps_that_are_operators_are_read_once() -> None:
     old = op("ProfilerStep#1", 0, 10)
     old["dur"] = "soon"
     trace = trace_of(old, op("ProfilerStep#2", 10, 10), op("aten::relu", 11, 2), launch(12, 1))
 
     assert [one.name for one in trace.steps] == ["ProfilerStep#1", "ProfilerStep#2"]
     assert [one.message[:7] for one in trace.warnings if one.code == "bad_value"] == ["1 value"]
-    assert "ProfilerStep#1" not in trace.totals.ops._vocabulary.unplaced_ops
+    vocabulary = trace.totals.ops._vocabulary
+    assert vocabulary is not None
+    assert "ProfilerStep#1" not in vocabulary.unplaced_ops
     assert len(trace.totals.kernels.launched_by("*")) == 1
 
 
-def test_what_follows_a_memset_at_the_same_moment_is_unknown():
+def test_what_follows_a_memset_at_the_same_moment_is_unknown() -> None:
     trace = trace_of(call("cudaGraphLaunch", 1, 3), memset(10, 3), kernel(10, 3), kernel(12, 3))
 
     assert trace.totals.memsets[0].next_known is False
     assert trace_of(call("cudaGraphLaunch", 1, 3), memset(10, 3), kernel(12, 3)).totals.memsets[0].next_known is True
 
 
-def test_threads_by_number_and_by_name_are_apart():
+def test_threads_by_number_and_by_name_are_apart() -> None:
     trace = trace_of(
         op("aten::mm", 0, 50, tid=MAIN),
         op("aten::add", 0, 50, tid=str(MAIN)),
@@ -172,7 +182,7 @@ def test_threads_by_number_and_by_name_are_apart():
     assert [event.chain[0].name for event in trace.totals.kernels] == ["aten::mm", "aten::add"]
 
 
-def test_more_threads_than_a_pass_each_is_worth():
+def test_more_threads_than_a_pass_each_is_worth() -> None:
     rows = [
         part
         for number in range(40)
@@ -186,12 +196,12 @@ def test_more_threads_than_a_pass_each_is_worth():
 EVERY = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 
 
-def not_measured(trace):
+def not_measured(trace: Trace) -> set[str]:
     return {name for name in EVERY if getattr(trace.totals, name).why_not_measured}
 
 
 @pytest.mark.parametrize("phase", ["x", "", "XX", "Y", "i", "B", None])
-def test_a_row_that_is_counted_and_garbled_does_not_vanish(phase):
+def test_a_row_that_is_counted_and_garbled_does_not_vanish(phase: str | None) -> None:
     for garbled, spoiled in (
         (call("cudaStreamSynchronize", 50, 9), {"host_syncs"}),
         (op("aten::add", 50, 5), {"ops"}),
@@ -207,7 +217,7 @@ def test_a_row_that_is_counted_and_garbled_does_not_vanish(phase):
 
 
 @pytest.mark.parametrize("category", ["", None])
-def test_a_row_without_a_category_may_be_anything(category):
+def test_a_row_without_a_category_may_be_anything(category: str | None) -> None:
     trace = trace_of(op("aten::mm", 0, 9), launch(1, 1), {**op("aten::add", 20, 5), "cat": category})
 
     assert not_measured(trace) == set(EVERY)
@@ -216,7 +226,7 @@ def test_a_row_without_a_category_may_be_anything(category):
     ]
 
 
-def test_rows_of_other_tools_are_left_alone():
+def test_rows_of_other_tools_are_left_alone() -> None:
     trace = trace_of(
         op("aten::mm", 0, 9),
         launch(1, 1),
@@ -231,16 +241,16 @@ def test_rows_of_other_tools_are_left_alone():
 
 
 @pytest.mark.parametrize("correlation", ["abc", None, "", [1], 1.5, 1e30])
-def test_an_event_without_an_id_did_not_leak(correlation):
+def test_an_event_without_an_id_did_not_leak(correlation: object) -> None:
     rows = [step(1, 0, 100), call("cudaGraphLaunch", 1, 1), kernel(10, 1), kernel(20, 1), kernel(30, 1)]
     rows[2]["args"]["correlation"] = correlation
     trace = trace_of(rows)
 
     assert len(trace.orphans.late) == 1
-    assert "launches are missing" in trace.steps[0].kernels.why_not_measured
+    assert "launches are missing" in why(trace.steps[0].kernels)
 
 
-def test_a_graph_without_events_may_have_held_copies():
+def test_a_graph_without_events_may_have_held_copies() -> None:
     trace = trace_of(step(1, 0, 100), call("cudaGraphLaunch", 1, 1), step(2, 100, 100), launch(101, 2))
 
     assert not_measured(trace) == {"kernels", "memcpys", "memsets"}
@@ -248,7 +258,7 @@ def test_a_graph_without_events_may_have_held_copies():
 
 
 @pytest.mark.parametrize("thread", [[1], None, {}, "gone"])
-def test_a_range_on_an_unknown_thread_makes_narrowed_counts_unknown(thread):
+def test_a_range_on_an_unknown_thread_makes_narrowed_counts_unknown(thread: object) -> None:
     region, inner = annotation("attn", 100, 50), op("aten::mm", 100, 50)
     for one in (region, inner):
         if thread == "gone":
@@ -263,10 +273,10 @@ def test_a_range_on_an_unknown_thread_makes_narrowed_counts_unknown(thread):
         trace.totals.kernels.in_region("attn"),
         trace.totals.kernels.launched_by("aten::mm"),
     ):
-        assert "does not tell the name or the thread" in narrowed.why_not_measured
+        assert "does not tell the name or the thread" in why(narrowed)
 
 
-def test_a_range_without_a_name_may_be_the_region_that_is_asked_for():
+def test_a_range_without_a_name_may_be_the_region_that_is_asked_for() -> None:
     trace = trace_of(
         op("aten::mm", 0, 9), launch(1, 1), {**annotation("attn", 0, 50), "name": 5}, annotation("x", 0, 9)
     )
@@ -274,21 +284,21 @@ def test_a_range_without_a_name_may_be_the_region_that_is_asked_for():
     assert not_measured(trace) == set(EVERY)  # It may have been a step, too.
 
 
-def test_a_call_at_the_time_zero_without_a_length_has_lost_its_time():
+def test_a_call_at_the_time_zero_without_a_length_has_lost_its_time() -> None:
     trace = trace_of(op("aten::mm", 10, 9), launch(11, 1), call("cudaStreamSynchronize", 0, 9, dur=0))
 
     assert "host_syncs" in not_measured(trace)
 
 
 @pytest.mark.parametrize("half", ["cudaStreamBeginCapture", "cudaStreamEndCapture"])
-def test_half_a_capture_excuses_no_launch(half):
+def test_half_a_capture_excuses_no_launch(half: str) -> None:
     trace = trace_of(call("cudaLaunchKernel", 5, 7), call(half, 3 if "Begin" in half else 9, 8), launch(20, 1))
 
     assert "kernels" in not_measured(trace)
 
 
-def test_the_older_names_of_calls_on_xpu():
-    def xpu(name, ts, correlation):
+def test_the_older_names_of_calls_on_xpu() -> None:
+    def xpu(name: str, ts: int, correlation: int) -> Row:
         return {**call(name, ts, correlation), "cat": "xpu_runtime"}
 
     trace = trace_of(
@@ -304,21 +314,21 @@ def test_the_older_names_of_calls_on_xpu():
 
 
 @pytest.mark.parametrize("category", ["cuda_event", "collective_comm", "cuda_sync"])
-def test_rows_that_describe_what_others_count_spoil_nothing(category):
+def test_rows_that_describe_what_others_count_spoil_nothing(category: str) -> None:
     extra = row(category, "Event", 5, 1, correlation=1, stream=7, device=0)
 
     assert not_measured(trace_of(op("aten::mm", 0, 9), launch(1, 1), extra)) == set()
 
 
-def test_an_op_without_an_end_may_hold_the_last_synchronisation():
+def test_an_op_without_an_end_may_hold_the_last_synchronisation() -> None:
     rows = [op("aten::mm", 0, 9), *launch(1, 1), call("cudaDeviceSynchronize", 50, 2)]
     assert len(trace_of(rows).totals.host_syncs) == 0
 
     rows[0]["dur"] = "soon"
-    assert "an op that never ended" in trace_of(rows).totals.host_syncs.why_not_measured
+    assert "an op that never ended" in why(trace_of(rows).totals.host_syncs)
 
 
-def test_a_region_without_an_end_has_no_number_of_kernels():
+def test_a_region_without_an_end_has_no_number_of_kernels() -> None:
     from pytest_kernelprof.report.summary import trace_summary
 
     trace = trace_of(

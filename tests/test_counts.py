@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kernelprof import NotMeasured, Profile, load_trace
+from pytest_kernelprof import NotMeasured, Profile, Step, load_trace
 
 TRACES = sorted((Path(__file__).parent / "data/traces_h200").glob("*.json.gz"))
 NAMES = {"kernel": "kernels", "gpu_memcpy": "memcpys", "gpu_memset": "memsets"}
 WITHOUT_GPU_ROWS = "misc_empty_step"
 
 
-def independent_counts(path):
+def independent_counts(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
     """Return counts by step and of the whole file; a GPU row belongs to the step of its launch."""
     with gzip.open(path) as file:
         rows = [row for row in json.load(file, parse_float=Decimal)["traceEvents"] if row.get("ph") == "X"]
@@ -37,7 +37,7 @@ def independent_counts(path):
     return {name: dict(count) for name, count in steps.items()}, dict(total)
 
 
-def seen(step):
+def seen(step: Step) -> dict[str, int]:
     return {
         "kernels": len(step.kernels),
         "memcpys": len(step.memcpys),
@@ -46,12 +46,12 @@ def seen(step):
     }
 
 
-def test_there_are_51_traces():
+def test_there_are_51_traces() -> None:
     assert len(TRACES) == 51
 
 
 @pytest.mark.parametrize("path", [p for p in TRACES if WITHOUT_GPU_ROWS not in p.name], ids=lambda p: p.name[:-8])
-def test_counts_equal_an_independent_count(path):
+def test_counts_equal_an_independent_count(path: Path) -> None:
     trace = load_trace(path)
     steps, total = independent_counts(path)
 
@@ -62,7 +62,7 @@ def test_counts_equal_an_independent_count(path):
         assert seen(trace.steps[0]) == total
 
 
-def test_naive_attention_is_five_kernels_a_step_although_the_file_holds_more():
+def test_naive_attention_is_five_kernels_a_step_although_the_file_holds_more() -> None:
     profile = Profile(load_trace(TRACES[2]))
 
     assert TRACES[2].name == "attn_naive.json.gz"
@@ -74,7 +74,7 @@ def test_naive_attention_is_five_kernels_a_step_although_the_file_holds_more():
     assert profile.complete
 
 
-def test_a_trace_without_gpu_rows_and_canary_is_not_measured():
+def test_a_trace_without_gpu_rows_and_canary_is_not_measured() -> None:
     (path,) = (path for path in TRACES if WITHOUT_GPU_ROWS in path.name)
     profile = Profile(load_trace(path))
 
@@ -109,7 +109,7 @@ def test_a_trace_without_gpu_rows_and_canary_is_not_measured():
         ("misc_train_item", 1, None),
     ],
 )
-def test_launches_and_syncs_a_step(name, syncs, launches):
+def test_launches_and_syncs_a_step(name: str, syncs: int, launches: dict[str, int] | None) -> None:
     profile = Profile(load_trace(Path(__file__).parent / f"data/traces_h200/{name}.json.gz"))
 
     assert profile.host_sync_count == syncs

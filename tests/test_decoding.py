@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,30 +21,31 @@ DATA = Path(__file__).parent / "data"
 NAMES = DATA / "names"
 
 
-def table(name):
+def table(name: str) -> list[dict[str, str]]:
     head, *lines = (NAMES / name).read_text().splitlines()
     return [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
 
 
-def readable(rows):
+def readable(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """Leave out mangled names where no demangler is installed: pycxxfilt needs Python 3.11."""
     return [row for row in rows if not demangled(row["name"]).startswith("_Z")]
 
 
-def seen():
+def seen() -> list[str]:
     with gzip.open(NAMES / "seen.txt.gz", "rt") as lines:
         return lines.read().splitlines()
 
 
-def launched_on_h200():
+def launched_on_h200() -> dict[str, str]:
     with gzip.open(NAMES / "h200_ops.json.gz", "rt") as file:
-        return json.load(file)
+        ops: dict[str, str] = json.load(file)
+    return ops
 
 
 # Against labels
 
 
-def test_hardware_counters_are_never_contradicted():
+def test_hardware_counters_are_never_contradicted() -> None:
     rows = table("labels_h200.tsv")
     told = [(decode_kernel(row["name"]).tensor_cores, row["tensor_cores"]) for row in rows]
 
@@ -52,7 +54,7 @@ def test_hardware_counters_are_never_contradicted():
     assert sum(mine == "unknown" for mine, _ in told) <= 0.03 * 257
 
 
-def test_labels_of_other_gpus():
+def test_labels_of_other_gpus() -> None:
     rows = readable(table("labels_other.tsv"))
     decoded = [decode_kernel(row["name"]) for row in rows]
     pairs = list(zip(decoded, rows, strict=True))
@@ -72,20 +74,20 @@ def test_labels_of_other_gpus():
     assert all(mine == label for mine, label in named)
 
 
-def agrees(mine, row):
+def agrees(mine: str, row: dict[str, str]) -> bool:
     return mine in (row["tensor_cores"], "unknown")
 
 
-def same_role(mine, label):
+def same_role(mine: str, label: str) -> bool:
     return mine == label or {mine, label} == {"gemm", "gemv"}
 
 
-def same_library(mine, label):
+def same_library(mine: str, label: str) -> bool:
     alike = {"cublaslt": "cublas"}
     return alike.get(mine, mine) == alike.get(label, label)
 
 
-def test_sixty_names_drawn_at_random_and_labelled_by_hand():
+def test_sixty_names_drawn_at_random_and_labelled_by_hand() -> None:
     rows = table("drawn.tsv")
 
     assert [row["name"] for row in rows] == random.Random(2026).sample(seen(), 60)
@@ -150,7 +152,7 @@ ROLES_OF_OPS = {
 }
 
 
-def test_roles_agree_with_the_ops_that_launched_the_kernels():
+def test_roles_agree_with_the_ops_that_launched_the_kernels() -> None:
     odd = [
         (op, decode_kernel(name).role, name)
         for name, op in launched_on_h200().items()
@@ -160,7 +162,7 @@ def test_roles_agree_with_the_ops_that_launched_the_kernels():
     assert odd == []
 
 
-def test_what_was_measured_of_doubtful_functions_is_not_contradicted():
+def test_what_was_measured_of_doubtful_functions_is_not_contradicted() -> None:
     measured = {row["function"]: row["tensor_cores"] for row in table("measured_h200.tsv")}
     told = {
         name: (decode_kernel(name).tensor_cores, label)
@@ -172,7 +174,7 @@ def test_what_was_measured_of_doubtful_functions_is_not_contradicted():
     assert [name for name, (mine, label) in told.items() if mine not in (label, "unknown")] == []
 
 
-def test_xmma_kernels_that_add_up_a_split_dimension_are_reductions_as_counters_say():
+def test_xmma_kernels_that_add_up_a_split_dimension_are_reductions_as_counters_say() -> None:
     rows = table("measured_xmma_h200.tsv")
     wrong = [
         row["name"] for row in rows if decode_kernel(row["name"]).tensor_cores not in (row["tensor_cores"], "unknown")
@@ -185,7 +187,7 @@ def test_xmma_kernels_that_add_up_a_split_dimension_are_reductions_as_counters_s
     assert [(one.is_matrix, one.tensor_cores) for one in others] == [(True, "yes")] * 19
 
 
-def test_hardly_a_name_of_a_gpu_with_many_libraries_is_unknown():
+def test_hardly_a_name_of_a_gpu_with_many_libraries_is_unknown() -> None:
     decoded = [decode_kernel(name) for name in launched_on_h200()]
 
     assert sum(one.tensor_cores == "unknown" for one in decoded) <= 0.01 * len(decoded)
@@ -252,7 +254,7 @@ void cudnn_tools::nchwToNhwcKernel<float>(float*)
 
 
 @pytest.mark.parametrize("name", [*INVENTED, "", " ", "\x00", "\u00e9\u4e2d", "<", ">", "(", "a<b", "_Z", "_ZN", "*"])
-def test_invented_names_are_unknown(name):
+def test_invented_names_are_unknown(name: str) -> None:
     decoded = decode_kernel(name)
 
     assert (decoded.role, decoded.tensor_cores, decoded.library) == ("other", "unknown", "other")
@@ -272,7 +274,7 @@ def test_invented_names_are_unknown(name):
         "triton_",
     ],
 )
-def test_a_kernel_of_a_known_library_may_still_be_anything(name):
+def test_a_kernel_of_a_known_library_may_still_be_anything(name: str) -> None:
     decoded = decode_kernel(name)
 
     assert decoded.library != "other"
@@ -306,14 +308,15 @@ def test_a_kernel_of_a_known_library_may_still_be_anything(name):
         ("s123gemm", "unknown", None),
     ],
 )
-def test_words_for_matrix_operations(word, cores, operands):
+def test_words_for_matrix_operations(word: str, cores: str, operands: str | None) -> None:
     found = operation(word)
 
+    assert found is not None
     assert (found.tensor_cores, found.operands) == (cores, operands)
 
 
 @pytest.mark.parametrize("word", ["gemm", "xgemm", "s16816", "relu", "", "1688gemm", "s16816gem"])
-def test_other_words_are_no_matrix_operation(word):
+def test_other_words_are_no_matrix_operation(word: str) -> None:
     assert operation(word) is None
 
 
@@ -450,13 +453,13 @@ def test_other_words_are_no_matrix_operation(word):
         ),
     ],
 )
-def test_names_of_the_libraries(name, cores, role, dtypes):
+def test_names_of_the_libraries(name: str, cores: str, role: str, dtypes: tuple[str, ...]) -> None:
     decoded = decode_kernel(name)
 
     assert (decoded.tensor_cores, decoded.role, decoded.dtypes) == (cores, role, dtypes)
 
 
-def test_cutlass_types_tell_the_instruction():
+def test_cutlass_types_tell_the_instruction() -> None:
     simt = "void cutlass::Kernel2<cutlass::gemm::kernel::Gemm<cutlass::gemm::warp::MmaSimt<float>, float> >(P)"
     tensor = simt.replace("MmaSimt", "MmaTensorOp")
     wgmma = (
@@ -472,12 +475,12 @@ def test_cutlass_types_tell_the_instruction():
 # Roles of the recorded traces
 
 
-def roles(name):
+def roles(name: str) -> list[str]:
     step = load_trace(DATA / f"traces_h200/{name}.json.gz").steps[0]
     return [kernel.decoded.role for kernel in step.kernels]
 
 
-def test_the_naive_attention_reads_as_its_author_would_say_it():
+def test_the_naive_attention_reads_as_its_author_would_say_it() -> None:
     assert roles("attn_naive") == ["gemm", "elementwise", "elementwise", "softmax", "gemm"]
     assert roles("attn_inplace") == ["gemm", "elementwise", "elementwise", "softmax", "gemm"]
 
@@ -491,7 +494,7 @@ def test_the_naive_attention_reads_as_its_author_would_say_it():
         ("attn_kernels_fa3", "flash-attn-3", "flash-attn"),
     ],
 )
-def test_each_fused_attention_is_attention_once(name, backend, library):
+def test_each_fused_attention_is_attention_once(name: str, backend: str, library: str) -> None:
     step = load_trace(DATA / f"traces_h200/{name}.json.gz").steps[0]
     attention = [kernel.decoded for kernel in step.kernels if kernel.decoded.role == "attention"]
 
@@ -499,7 +502,7 @@ def test_each_fused_attention_is_attention_once(name, backend, library):
     assert Counter(roles(name)) - Counter(attention=1) in (Counter(), Counter(fill=1))
 
 
-def test_helpers_of_a_flash_backward_are_no_matrix_kernels():
+def test_helpers_of_a_flash_backward_are_no_matrix_kernels() -> None:
     names = [name for name, op in launched_on_h200().items() if op == "aten::_flash_attention_backward"]
     helpers = [name for name in names if "dq_dk_dv_loop" not in name]
 
@@ -575,7 +578,7 @@ FLASH = (
     ],
     ids=["N3", "E2", "F1", "C2", "M3", "K1"],
 )
-def test_names_of_the_blog_are_explained_piece_by_piece(name, said):
+def test_names_of_the_blog_are_explained_piece_by_piece(name: str, said: dict[str, str]) -> None:
     parts = decode_kernel(name).parts
     meanings = {part.text: part.meaning for part in parts}
 
@@ -583,7 +586,7 @@ def test_names_of_the_blog_are_explained_piece_by_piece(name, said):
         assert words in meanings[piece], (piece, meanings[piece])
 
 
-def test_every_part_stands_in_the_name_in_order():
+def test_every_part_stands_in_the_name_in_order() -> None:
     for name in [*launched_on_h200(), *(row["name"] for row in table("labels_other.tsv")), *seen()]:
         decoded = decode_kernel(name)
         place = 0
@@ -594,7 +597,7 @@ def test_every_part_stands_in_the_name_in_order():
             place = found
 
 
-def test_fields_hold_only_their_words():
+def test_fields_hold_only_their_words() -> None:
     for name in [*launched_on_h200(), *seen()]:
         one = decode_kernel(name)
         assert one.role in ROLES
@@ -621,7 +624,7 @@ def test_fields_hold_only_their_words():
         ("triton_poi_fused_7", ()),
     ],
 )
-def test_fused_ops_are_told_apart(name, ops):
+def test_fused_ops_are_told_apart(name: str, ops: tuple[str, ...]) -> None:
     assert decode_kernel(name).fused_ops == ops
 
 
@@ -631,7 +634,7 @@ def test_fused_ops_are_told_apart(name, ops):
 MANGLED = "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi64ELi8ELb0ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib"
 
 
-def test_mangled_names_are_demangled_and_matched():
+def test_mangled_names_are_demangled_and_matched() -> None:
     pytest.importorskip("pycxxfilt", reason="names stay mangled without pycxxfilt, which needs Python 3.11")
 
     decoded = decode_kernel(MANGLED)
@@ -645,7 +648,7 @@ def test_mangled_names_are_demangled_and_matched():
 
 
 @pytest.mark.parametrize("name", ["_Z", "_ZN7cutlass13device_kernelI", "_Zfoo", "_Z3foo\x00i", "_ZN3\udc80a1bEv"])
-def test_what_cannot_be_demangled_is_text(name):
+def test_what_cannot_be_demangled_is_text(name: str) -> None:
     assert demangled(name) == name
     assert not decode_kernel(name).recognized
 
@@ -678,7 +681,7 @@ def test_what_cannot_be_demangled_is_text(name):
     ],
     ids=range(19),
 )
-def test_hostile_names_are_decoded_quickly(name):
+def test_hostile_names_are_decoded_quickly(name: str) -> None:
     started = time.monotonic()
 
     decoded = decode_kernel(name)
@@ -692,8 +695,8 @@ def test_hostile_names_are_decoded_quickly(name):
 # Teaching
 
 
-def test_a_taught_decoder_goes_first_and_may_be_taken_back():
-    def teacher(name):
+def test_a_taught_decoder_goes_first_and_may_be_taken_back() -> None:
+    def teacher(name: str) -> KernelName | None:
         return KernelName(library="acme", role="gemm", tensor_cores="yes") if name.startswith("acme") else None
 
     before = teach(teacher)
@@ -711,13 +714,18 @@ def test_a_taught_decoder_goes_first_and_may_be_taken_back():
     assert not decode_kernel("acme_gemm").recognized
 
 
-def test_a_taught_decoder_may_refine_what_the_rules_say():
+def test_a_taught_decoder_may_refine_what_the_rules_say() -> None:
     before = teach(lambda name: decode_kernel(name)._replace(role="norm"))
     try:
         assert (decode_kernel(FLASH).role, decode_kernel(FLASH).tensor_cores) == ("norm", "yes")
     finally:
         teach(before)
     assert decode_kernel(FLASH).role == "attention"
+
+
+def untyped(**fields: Any) -> KernelName:
+    """Return a name as a hook without annotations may make it."""
+    return KernelName(**fields)
 
 
 @pytest.mark.parametrize(
@@ -727,25 +735,25 @@ def test_a_taught_decoder_may_refine_what_the_rules_say():
         ("gemm", "hook x returned 'gemm'; accepted: a KernelName, or None"),
         ({"role": "gemm"}, "hook x returned {'role': 'gemm'}; accepted: a KernelName, or None"),
         (KernelName(role="gem"), "hook x returned role='gem'; did you mean 'gemv'?"),
-        (KernelName(tensor_cores=True), "hook x returned tensor_cores=True; accepted: yes, no, unknown"),
+        (untyped(tensor_cores=True), "hook x returned tensor_cores=True; accepted: yes, no, unknown"),
         (KernelName(direction="sideways"), "hook x returned direction='sideways'; accepted: forward, backward"),
-        (KernelName(dtypes="bf16"), "hook x returned dtypes='bf16'; accepted: a tuple of texts"),
+        (untyped(dtypes="bf16"), "hook x returned dtypes='bf16'; accepted: a tuple of texts"),
         (KernelName(dtypes=("float16",)), "hook x returned dtypes='float16'; accepted: fp64, fp32"),
-        (KernelName(library=None), "hook x returned library=None; accepted: text"),
-        (KernelName(arch=90), "hook x returned arch=90; accepted: text"),
-        (KernelName(parts=("a",)), "hook x returned parts=('a',); accepted: pairs of a piece and its meaning"),
-        (KernelName(role=["gemm"]), "hook x returned role=['gemm']; did you mean 'gemm'?"),
+        (untyped(library=None), "hook x returned library=None; accepted: text"),
+        (untyped(arch=90), "hook x returned arch=90; accepted: text"),
+        (untyped(parts=("a",)), "hook x returned parts=('a',); accepted: pairs of a piece and its meaning"),
+        (untyped(role=["gemm"]), "hook x returned role=['gemm']; did you mean 'gemm'?"),
     ],
 )
-def test_wrong_answers_of_a_hook_are_refused_with_its_name(value, message):
+def test_wrong_answers_of_a_hook_are_refused_with_its_name(value: Any, message: str) -> None:
     with pytest.raises(MisuseError) as caught:
         checked(value, "hook x")
 
     assert str(caught.value).startswith(message)
 
 
-def test_right_answers_of_a_hook_are_taken():
-    given = KernelName(role="gemm", dtypes=["bf16"], parts=[("acme", "ours")])
+def test_right_answers_of_a_hook_are_taken() -> None:
+    given = untyped(role="gemm", dtypes=["bf16"], parts=[("acme", "ours")])
 
     assert checked(None, "x") is None
     assert checked(given, "x") == given._replace(dtypes=("bf16",), parts=(Part("acme", "ours"),))
@@ -766,5 +774,5 @@ def test_right_answers_of_a_hook_are_taken():
         ("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT", "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT"),
     ],
 )
-def test_brief_names(name, short):
+def test_brief_names(name: str, short: str) -> None:
     assert brief(name) == short

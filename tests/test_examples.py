@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def copied(pytester):
+def copied(pytester: pytest.Pytester) -> Callable[[str], pytest.Pytester]:
     """Copy an example into the folder of an inner run."""
 
-    def copy(name):
+    def copy(name: str) -> pytest.Pytester:
         for path in (ROOT / "examples" / name).glob("*.py"):
             shutil.copy(path, pytester.path)
         return pytester
@@ -23,14 +24,14 @@ def copied(pytester):
     return copy
 
 
-def mutate(path, old, new):
+def mutate(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied):
+def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied: Callable[[str], pytest.Pytester]) -> None:
     pytester = copied("quickstart")
     green = pytester.runpytest_subprocess("--kernelprof", "--kernelprof-require=1")
     green.assert_outcomes(passed=1)
@@ -49,12 +50,12 @@ def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied):
     )
 
 
-def readme_commands():
+def readme_commands() -> list[str]:
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
-def test_ci_calls_the_two_commands_of_the_readme_word_for_word():
+def test_ci_calls_the_two_commands_of_the_readme_word_for_word() -> None:
     commands = readme_commands()
     script = (ROOT / ".ci/run").read_text()
 
@@ -63,21 +64,22 @@ def test_ci_calls_the_two_commands_of_the_readme_word_for_word():
         assert command in script.splitlines()
 
 
-def test_every_assertion_and_option_is_in_the_documentation():
+def test_every_assertion_and_option_is_in_the_documentation() -> None:
     from pytest_kernelprof import Profile
     from pytest_kernelprof.options import OPTIONS
 
-    page = (ROOT / "docs/index.md").read_text()
+    assertions = (ROOT / "docs/reference/assertions.md").read_text()
+    options = (ROOT / "docs/reference/options.md").read_text()
 
     for name in dir(Profile):
         if name.startswith("assert_"):
-            assert f"`{name}(" in page, name
+            assert f"`{name}(" in assertions, name
     for option in OPTIONS:
-        assert f"`{option.flag}" in page
-        assert f"`{option.ini}`" in page or not option.has_ini
+        assert f"`{option.flag}" in options
+        assert f"`{option.ini}`" in options or not option.has_ini
 
 
-def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypatch):
+def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers are of one run on an H200; the words are today's, from its recorded trace and the mutant's source."""
     from mutations import MUTATIONS, prepare
 
@@ -105,56 +107,22 @@ def test_the_failure_in_the_readme_is_what_the_package_prints(tmp_path, monkeypa
     printed = [f"E       {line}".rstrip() for line in f"AssertionError: {caught.value}".splitlines()]
     assert "\n".join(printed) in (ROOT / "README.md").read_text()
     without_trace = f"AssertionError: {caught.value}".partition("\ntrace: ")[0]
-    for page in ("index.md", "hints.md"):
+    for page in ("reference/assertions.md", "hints.md"):
         assert f"```text\n{without_trace}\n```" in (ROOT / "docs" / page).read_text()
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_the_hook_on_the_page_of_hints_works(pytester):
-    page = (ROOT / "docs/hints.md").read_text()
-    hook = page.rpartition("```python\n")[2].partition("```")[0]
-    pytester.makeconftest(hook)
-    pytester.makepyfile(
-        """
-        import torch
-        def test_it(profiled):
-            profiled(torch.einsum, "ij,jk->ik", torch.ones(2, 2), torch.ones(2, 2)).assert_no_op("aten::bmm")
-        """
-    )
-
-    result = pytester.runpytest_inprocess("--kernelprof")
-
-    result.stdout.fnmatch_lines(["E*hint: einsum transposes before it multiplies; write the matmul (https://wiki*"])
-
-
-def test_the_page_on_names_is_what_the_package_does(capsys):
-    from pytest_kernelprof.cli import main
-
-    page = (ROOT / "docs/names.md").read_text()
-    ((asked, shown),) = re.findall(r"```text\n\$ kernelprof decode (\S+)\n(.*?)```", page, re.DOTALL)
-    code, conftest = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-
-    assert main(["decode", asked]) == 0
-    assert capsys.readouterr().out == shown
-    exec(compile(code, "names.md", "exec"), {})
-    hooks = {}
-    exec(compile(conftest, "names.md", "exec"), hooks)
-    assert hooks["pytest_kernelprof_decode_kernel"]("acme_gemm_bf16_128").role == "gemm"
-    assert hooks["pytest_kernelprof_decode_kernel"]("foo") is None
-
-
-def test_the_failure_on_the_page_of_ledgers_is_what_the_package_prints():
+def test_the_failure_on_the_page_of_ledgers_is_what_the_package_prints() -> None:
     from ledgering import against
 
     with pytest.raises(AssertionError) as caught:
         against("attn_inplace", "attn_naive").assert_matches_ledger()
 
     shown = f"```text\nAssertionError: {caught.value}\n```"
-    assert shown in (ROOT / "docs/ledgers.md").read_text()
+    assert shown in (ROOT / "docs/reference/ledgers.md").read_text()
 
 
-def test_the_page_of_ledgers_shows_the_example_and_its_ledger():
-    page = (ROOT / "docs/ledgers.md").read_text()
+def test_the_page_of_ledgers_shows_the_example_and_its_ledger() -> None:
+    page = (ROOT / "docs/reference/ledgers.md").read_text()
     test, ledger = (
         page.partition("```python\n")[2].partition("```")[0],
         page.partition("```json\n")[2].partition("```")[0],
@@ -168,7 +136,9 @@ def test_the_page_of_ledgers_shows_the_example_and_its_ledger():
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_the_example_of_a_ledger_is_green_and_goes_red_with_another_kernel(copied, monkeypatch):
+def test_the_example_of_a_ledger_is_green_and_goes_red_with_another_kernel(
+    copied: Callable[[str], pytest.Pytester], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CI", "true")
     pytester = copied("ledger")
     shutil.copytree(ROOT / "examples/ledger/__kernelprof__", pytester.path / "__kernelprof__")
@@ -183,7 +153,7 @@ def test_the_example_of_a_ledger_is_green_and_goes_red_with_another_kernel(copie
     red.stdout.fnmatch_lines(["E *3 x gemm fp32 CUDA cores -> gemm bf16 tensor cores"])
 
 
-def test_every_role_is_in_the_documentation():
+def test_every_role_is_in_the_documentation() -> None:
     from pytest_kernelprof.names import ROLES
 
     page = (ROOT / "docs/names.md").read_text()
@@ -191,7 +161,7 @@ def test_every_role_is_in_the_documentation():
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_the_page_on_attention_is_what_was_recorded():
+def test_the_page_on_attention_is_what_was_recorded() -> None:
     """Its parts are made from the findings of a run, from a recording and from the mutations."""
     import attention_page
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from explaining import line_of, message_of, tells
 from mutations import ATTENTION, MUTATIONS, TOLD, blamed, prepare
 
+from pytest_kernelprof import Profiled
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
+
+Inputs = tuple[Any, Any, Any, Any]
+"""Queries, keys, values and a mask."""
 
 X = torch.ones(4, 4)
 NUMBERS = itertools.count()
@@ -24,22 +32,25 @@ FORBIDDEN = {
 """By mutation: the op that its test forbids on a CPU."""
 
 
-def attention_of(path):
+def attention_of(path: Path) -> Callable[..., Any]:
     """Import the attention of a file."""
     spec = importlib.util.spec_from_file_location(f"mutant_{next(NUMBERS)}", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.attention
+    attention: Callable[..., Any] = module.attention
+    return attention
 
 
 @pytest.fixture
-def inputs():
+def inputs() -> Inputs:
     q, k, v = torch.ones(3, 1, 2, 8, 4, dtype=torch.bfloat16)
     return q, k, v, torch.ones(8, 8, dtype=torch.bool).triu(1)
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_a_mutant_of_attention(profiled, tmp_path, name, inputs):
+def test_a_mutant_of_attention(profiled: Profiled, tmp_path: Path, name: str, inputs: Inputs) -> None:
     told = TOLD[name]
     prepare(tmp_path, MUTATIONS[name])
 
@@ -49,7 +60,7 @@ def test_a_mutant_of_attention(profiled, tmp_path, name, inputs):
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_what_was_not_mutated_gets_no_such_hint(profiled, name, inputs):
+def test_what_was_not_mutated_gets_no_such_hint(profiled: Profiled, name: str, inputs: Inputs) -> None:
     told = TOLD[name]
     profile = profiled(attention_of(ATTENTION / told.file), *inputs)
 
@@ -59,12 +70,12 @@ def test_what_was_not_mutated_gets_no_such_hint(profiled, name, inputs):
     assert told.file in message
 
 
-def test_case_58_math_attention(profiled):
+def test_case_58_math_attention(profiled: Profiled) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     q = torch.randn(1, 2, 8, 4)
 
-    def step():
+    def step() -> None:
         with sdpa_kernel(SDPBackend.MATH):
             F.scaled_dot_product_attention(q, q, q, is_causal=True)  # here
 
@@ -73,11 +84,11 @@ def test_case_58_math_attention(profiled):
     tells(message, line_of(step), "aten::softmax", hint="math_sdpa")
 
 
-def test_case_61_an_up_cast_under_autocast(profiled):
+def test_case_61_an_up_cast_under_autocast(profiled: Profiled) -> None:
     x = torch.randn(8, 16, dtype=torch.bfloat16)
     weight = torch.randn(16, 16)
 
-    def step():
+    def step() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             F.linear(x, weight)  # here
 
@@ -86,12 +97,12 @@ def test_case_61_an_up_cast_under_autocast(profiled):
     tells(message, line_of(step), "aten::linear > aten::to", hint="upcast")
 
 
-def test_case_62_clip_grad_norm_waits(profiled):
+def test_case_62_clip_grad_norm_waits(profiled: Profiled) -> None:
     parameters = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
     for one in parameters:
         one.grad = torch.randn_like(one)
 
-    def step():
+    def step() -> None:
         torch.nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)  # here
 
     message = message_of(profiled(step).assert_no_op, "aten::_local_scalar_dense")
@@ -99,11 +110,11 @@ def test_case_62_clip_grad_norm_waits(profiled):
     tells(message, line_of(step), "aten::is_nonzero > aten::item", hint="item")
 
 
-def test_case_64_a_boolean_mask(profiled):
+def test_case_64_a_boolean_mask(profiled: Profiled) -> None:
     x = torch.randn(64)
     mask = x > 0
 
-    def step():
+    def step() -> None:
         x[mask]  # here
 
     message = message_of(profiled(step).assert_no_op, "aten::nonzero")
@@ -112,8 +123,8 @@ def test_case_64_a_boolean_mask(profiled):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
-def test_case_71_a_graph_break(profiled):
-    def compiled(x):
+def test_case_71_a_graph_break(profiled: Profiled) -> None:
+    def compiled(x: Any) -> Any:
         y = x.sin() * 2
         torch._dynamo.graph_break()
         return y.cos() + 1
@@ -127,10 +138,10 @@ def test_case_71_a_graph_break(profiled):
     tells(message, "def compiled", f"a graph break at line {line}", hint="graph_break")
 
 
-def test_case_73_many_small_ops(profiled):
+def test_case_73_many_small_ops(profiled: Profiled) -> None:
     x = torch.ones(8, 8)
 
-    def step():
+    def step() -> None:
         y = x
         for _ in range(200):
             y = y + 1  # here
@@ -141,13 +152,13 @@ def test_case_73_many_small_ops(profiled):
 
 
 @pytest.mark.parametrize("foreach", [True, False])
-def test_an_unfused_optimizer(profiled, foreach):
+def test_an_unfused_optimizer(profiled: Profiled, foreach: bool) -> None:
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
     for one in model.parameters():
         one.grad = torch.ones_like(one)
 
-    def step():
+    def step() -> None:
         optimizer.step()  # here
 
     message = message_of(profiled(step).assert_no_op, "aten::*lerp_*")
@@ -155,13 +166,13 @@ def test_an_unfused_optimizer(profiled, foreach):
     tells(message, line_of(step), "AdamW", hint="optimizer")
 
 
-def test_a_fused_optimizer(profiled):
+def test_a_fused_optimizer(profiled: Profiled) -> None:
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for one in model.parameters():
         one.grad = torch.ones_like(one)
 
-    def step():
+    def step() -> None:
         optimizer.step()  # here
 
     message = message_of(profiled(step).assert_no_op, "aten::_fused_adamw_")
@@ -169,7 +180,7 @@ def test_a_fused_optimizer(profiled):
     tells(message, line_of(step), "aten::_fused_adamw_", hint=None)
 
 
-def test_what_an_op_does_is_explained_where_the_op_itself_is_forbidden(profiled):
+def test_what_an_op_does_is_explained_where_the_op_itself_is_forbidden(profiled: Profiled) -> None:
     profile = profiled(lambda: (X.t().contiguous(), X.half(), X[X > 0]))
 
     for forbidden, hint in (("aten::contiguous", "contiguous"), ("aten::to", "upcast"), ("aten::index", "nonzero")):
@@ -186,7 +197,7 @@ def test_what_an_op_does_is_explained_where_the_op_itself_is_forbidden(profiled)
         lambda x: x.byte(),
     ],
 )
-def test_casts(profiled, cast):
+def test_casts(profiled: Profiled, cast: Callable[[Any], Any]) -> None:
     tells(message_of(profiled(cast, X).assert_no_op, "aten::_to_copy"), "a cast of float32 to", hint="upcast")
 
 
@@ -198,15 +209,15 @@ def test_casts(profiled, cast):
         lambda x: x[None, None].to(memory_format=torch.channels_last),
     ],
 )
-def test_no_casts(profiled, no_cast):
+def test_no_casts(profiled: Profiled, no_cast: Callable[[Any], Any]) -> None:
     x = torch.ones(3, 4)
     tells(message_of(profiled(no_cast, x).assert_no_op, "aten::_to_copy"), "aten::_to_copy", hint=None)
 
 
-def test_the_backward_pass_of_what_is_in_place_already_gets_no_hint(profiled):
+def test_the_backward_pass_of_what_is_in_place_already_gets_no_hint(profiled: Profiled) -> None:
     w = torch.ones(4, 4, requires_grad=True)
 
-    def step():
+    def step() -> None:
         scores = X @ w
         scores.masked_fill_(torch.eye(4, dtype=torch.bool), 0.0)
         scores.sum().backward()
@@ -216,20 +227,20 @@ def test_the_backward_pass_of_what_is_in_place_already_gets_no_hint(profiled):
     tells(message, "MaskedFillBackward0", hint=None)
 
 
-def test_a_mask_that_enlarges_gets_no_hint(profiled):
+def test_a_mask_that_enlarges_gets_no_hint(profiled: Profiled) -> None:
     x, mask = torch.ones(1, 4, 8), torch.ones(3, 1, 8, dtype=torch.bool)
 
     tells(message_of(profiled(lambda: x.masked_fill(mask, 0.0)).assert_no_op, "aten::masked_fill"), "3", hint=None)
 
 
-def test_a_closure_and_the_steps_of_a_fused_optimizer_get_no_hint(profiled):
+def test_a_closure_and_the_steps_of_a_fused_optimizer_get_no_hint(profiled: Profiled) -> None:
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     sgd = torch.optim.SGD(model.parameters())
     for one in model.parameters():
         one.grad = torch.ones_like(one)
 
-    def closure():
+    def closure() -> Any:
         return model(X).relu().sum()
 
     fused = profiled.configure(name="fused")(optimizer.step)
@@ -247,12 +258,12 @@ def test_a_closure_and_the_steps_of_a_fused_optimizer_get_no_hint(profiled):
         lambda: torch.empty(4, 4).fill_(float("-inf")).triu_(1),
     ],
 )
-def test_masks(profiled, mask):
+def test_masks(profiled: Profiled, mask: Callable[[], Any]) -> None:
     tells(message_of(profiled(mask).assert_no_op, "aten::tri*"), "in <lambda>", hint="mask")
 
 
-def test_a_triangle_of_data_is_no_mask(profiled):
-    def step():
+def test_a_triangle_of_data_is_no_mask(profiled: Profiled) -> None:
+    def step() -> Any:
         total = torch.zeros(4, 4)
         return total + X.tril()
 

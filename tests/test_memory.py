@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from builders import annotation, launch, op, step, write
+from builders import Rows, annotation, launch, op, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, load_trace
 from pytest_kernelprof.capture.allocator import figures_of, used_between, why_no_figures
@@ -17,7 +18,9 @@ MIB = 1 << 20
 DATA = Path(__file__).parent / "data"
 
 
-def entry(step_number, device=0, peak=2 * MIB, allocated=5 * MIB, driver=0):
+def entry(
+    step_number: int, device: int = 0, peak: int = 2 * MIB, allocated: int = 5 * MIB, driver: int = 0
+) -> dict[str, Any]:
     return {
         "step": step_number,
         "device": device,
@@ -27,8 +30,8 @@ def entry(step_number, device=0, peak=2 * MIB, allocated=5 * MIB, driver=0):
     }
 
 
-def made(tmp_path, allocator, *, repeatable=None, **note):
-    rows = []
+def made(tmp_path: Path, allocator: list[dict[str, Any]], *, repeatable: Any = None, **note: Any) -> Profile:
+    rows: list[Rows] = []
     for number in range(2):
         at = 1000 * number
         rows += [step(number, at, 900), annotation("part", at + 5, 100), op("aten::mul", at + 10, 20)]
@@ -42,7 +45,7 @@ BOTH = [entry(0), entry(1)]
 WHO = [[0, 3 * MIB, 2, ["aten::softmax", "aten::_softmax"]], [0, 2 * MIB, 1, []]]
 
 
-def test_limits_are_held_against_every_step(tmp_path):
+def test_limits_are_held_against_every_step(tmp_path: Path) -> None:
     profile = made(tmp_path, [entry(0), entry(1, peak=3 * MIB)])
 
     profile.assert_peak_memory(at_most="3 MiB")
@@ -60,7 +63,7 @@ def test_limits_are_held_against_every_step(tmp_path):
         profile.assert_peak_memory(at_least="3 MiB")
 
 
-def test_a_failure_names_the_ops_of_the_warm_up(tmp_path):
+def test_a_failure_names_the_ops_of_the_warm_up(tmp_path: Path) -> None:
     profile = made(tmp_path, BOTH, allocated=WHO)
 
     with pytest.raises(AssertionError) as error:
@@ -82,17 +85,17 @@ def test_a_failure_names_the_ops_of_the_warm_up(tmp_path):
 class Again:
     name = "function"
 
-    def __init__(self, *allocated):
+    def __init__(self, *allocated: Allocated) -> None:
         self.found = allocated
         self.calls = 0
 
-    def allocated(self, *, compiled):
+    def allocated(self, *, compiled: bool) -> tuple[Allocated, ...]:
         assert not compiled
         self.calls += 1
         return self.found
 
 
-def test_without_a_recorded_warm_up_the_function_is_called_once_more_but_only_for_a_failure(tmp_path):
+def test_without_a_recorded_warm_up_the_function_is_called_once_more_but_only_for_a_failure(tmp_path: Path) -> None:
     again = Again(Allocated(0, 5 * MIB, 3, ("aten::cat",)))
     profile = made(tmp_path, BOTH, repeatable=again)
 
@@ -105,7 +108,7 @@ def test_without_a_recorded_warm_up_the_function_is_called_once_more_but_only_fo
     assert str(error.value).endswith("function was called once more")
 
 
-def test_a_call_that_allocates_otherwise_explains_nothing(tmp_path):
+def test_a_call_that_allocates_otherwise_explains_nothing(tmp_path: Path) -> None:
     profile = made(tmp_path, BOTH, repeatable=Again(Allocated(0, 7 * MIB, 3, ("aten::cat",))))
 
     with pytest.raises(AssertionError) as error:
@@ -114,7 +117,7 @@ def test_a_call_that_allocates_otherwise_explains_nothing(tmp_path):
     assert str(error.value).endswith("function was called once more, which allocated 7.0 MiB, not as the steps did")
 
 
-def test_a_number_that_reads_like_its_limit_is_told_in_full(tmp_path):
+def test_a_number_that_reads_like_its_limit_is_told_in_full(tmp_path: Path) -> None:
     profile = made(tmp_path, BOTH)
     with pytest.raises(AssertionError) as error:
         profile.assert_peak_memory(at_most=2 * MIB - 152)
@@ -126,12 +129,12 @@ def test_a_number_that_reads_like_its_limit_is_told_in_full(tmp_path):
         profile.assert_allocated_memory(at_least="6 MiB")
 
 
-def test_asking_the_driver_fails(tmp_path):
+def test_asking_the_driver_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="2 allocations from the driver in ProfilerStep#1, expected none"):
         made(tmp_path, [entry(0), entry(1, driver=2)]).assert_no_device_allocation()
 
 
-def test_several_devices(tmp_path):
+def test_several_devices(tmp_path: Path) -> None:
     profile = made(tmp_path, [entry(0), entry(0, 1, peak=8 * MIB), entry(1), entry(1, 1, peak=8 * MIB, driver=1)])
 
     profile.assert_peak_memory("2 MiB", device=0)
@@ -144,6 +147,7 @@ def test_several_devices(tmp_path):
         profile.assert_no_device_allocation()
     with pytest.raises(NotMeasured, match="memory not measured: GPU 2 was not in use; in use: 0, 1; expected at most"):
         profile.assert_peak_memory(at_most="2 MiB", device=2)
+    wrong: Any
     for wrong in (-1, "0", True, 1.0):
         with pytest.raises(MisuseError, match="is no index of a GPU"):
             profile.assert_no_device_allocation(device=wrong)
@@ -161,7 +165,9 @@ def test_several_devices(tmp_path):
         ([entry(0), entry(1, peak=-5)], {}, "the function reset the allocator's statistics"),
     ],
 )
-def test_what_is_not_known_is_not_measured(tmp_path, allocator, note, why):
+def test_what_is_not_known_is_not_measured(
+    tmp_path: Path, allocator: list[dict[str, Any]], note: dict[str, Any], why: str
+) -> None:
     profile = made(tmp_path, allocator, **note)
     for check in (profile.assert_peak_memory, profile.assert_allocated_memory):
         for limit in ({"at_most": "1 TiB"}, {"at_least": 1}):
@@ -174,22 +180,22 @@ def test_what_is_not_known_is_not_measured(tmp_path, allocator, note, why):
             getattr(profile, name)
 
 
-def test_a_step_that_breaks_the_limit_beats_one_that_is_not_measured(tmp_path):
+def test_a_step_that_breaks_the_limit_beats_one_that_is_not_measured(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"5.0 MiB allocated in ProfilerStep#0"):
         made(tmp_path, [entry(0)]).assert_allocated_memory(at_most=MIB)
 
 
-def test_a_region_has_no_memory_of_its_own(tmp_path):
+def test_a_region_has_no_memory_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="the allocator's statistics are those of whole steps, not of regions"):
         made(tmp_path, BOTH).region("part").assert_peak_memory(at_most="1 TiB")
 
 
-def test_a_trace_of_others_has_none():
+def test_a_trace_of_others_has_none() -> None:
     with pytest.raises(NotMeasured, match="the trace holds no allocator statistics; only recordings of this plugin do"):
         Profile(load_trace(DATA / "traces_h200/attn_naive.json.gz")).assert_peak_memory(at_most="1 TiB")
 
 
-def test_notes_of_strange_content_are_read_with_care(tmp_path):
+def test_notes_of_strange_content_are_read_with_care(tmp_path: Path) -> None:
     profile = made(tmp_path, BOTH, allocated=[[0, 1], "x", [0, "many", 1, []], [0, 5 * MIB, 1, ["aten::cat", 7]]])
     assert profile._trace.allocated == (Allocated(0, 5 * MIB, 1, ("aten::cat", "7")),)
 
@@ -197,12 +203,12 @@ def test_notes_of_strange_content_are_read_with_care(tmp_path):
 # What torch says
 
 
-def memory_row(ts, size, *, kind=1, device=0, tid=100):
+def memory_row(ts: int, size: int, *, kind: int = 1, device: int = 0, tid: int = 100) -> dict[str, Any]:
     args = {"Bytes": size, "Device Type": kind, "Device Id": device, "Total Allocated": 0}
     return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts, "args": args}
 
 
-def test_allocations_belong_to_the_ops_that_are_open(tmp_path):
+def test_allocations_belong_to_the_ops_that_are_open(tmp_path: Path) -> None:
     rows = [
         op("aten::softmax", 10, 20),
         op("aten::_softmax", 12, 10),
@@ -225,8 +231,8 @@ def test_allocations_belong_to_the_ops_that_are_open(tmp_path):
     )
 
 
-def fake_torch(backend="native", figures=None):
-    def stats(_):
+def fake_torch(backend: str = "native", figures: dict[str, Any] | None = None) -> SimpleNamespace:
+    def stats(_: int) -> dict[str, Any]:
         if figures is None:
             raise RuntimeError("no statistics")
         return figures
@@ -236,16 +242,16 @@ def fake_torch(backend="native", figures=None):
     )
 
 
-def test_allocators_whose_statistics_are_zeros_are_named(monkeypatch):
+def test_allocators_whose_statistics_are_zeros_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTORCH_NO_CUDA_MEMORY_CACHING", raising=False)
     assert why_no_figures(fake_torch()) is None
-    assert "'cudaMallocAsync' keeps no" in why_no_figures(fake_torch("cudaMallocAsync"))
+    assert "'cudaMallocAsync' keeps no" in (why_no_figures(fake_torch("cudaMallocAsync")) or "")
     monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
-    assert "without its cache" in why_no_figures(fake_torch())
+    assert "without its cache" in (why_no_figures(fake_torch()) or "")
 
 
-def test_figures():
-    def figures(current, peak, allocated, driver, reserved):
+def test_figures() -> None:
+    def figures(current: int, peak: int, allocated: int, driver: int, reserved: int) -> dict[str, Any]:
         size = {"current": current, "peak": peak, "allocated": allocated}
         return {
             "allocated_bytes": {"all": size},
@@ -265,7 +271,7 @@ def test_figures():
 # Replayed from an H200
 
 
-def test_naive_and_in_place_attention_of_the_blog():
+def test_naive_and_in_place_attention_of_the_blog() -> None:
     folder = DATA.parent.parent / "examples/attention/__kernelprof__/traces"
     (naive,) = folder.glob("test_naive.module-naive-*")
     (in_place,) = folder.glob("test_in_place.module-in_place-*")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import annotation, call, launch, memcpy, op, step, write
+from builders import Rows, annotation, call, launch, memcpy, op, step, write
 
-from pytest_kernelprof import NotMeasured, Profile, SelectorError, load_trace
+from pytest_kernelprof import NotMeasured, Profile, SelectorError, Trace, load_trace
 from pytest_kernelprof.checks import _aligned, _differences
 from pytest_kernelprof.names import close_names
 from pytest_kernelprof.report.layout import Chain, Look, Short, plain_table, terminal_width
@@ -15,26 +17,28 @@ from pytest_kernelprof.report.layout import Chain, Look, Short, plain_table, ter
 DATA = Path(__file__).parent / "data"
 GOLDEN = Path(__file__).parent / "golden"
 INDENT = len("E       ")
+Make = Callable[[Path], Trace]
+Check = Callable[[Profile], object]
 LOOKS = {f"{width} columns": Look.of(width, 0, INDENT) for width in (60, 80, 120, 200)}
 LOOKS["80 columns, -v"] = Look.of(80, 1, INDENT)
 LOOKS["-vv"] = Look.of(80, 2, INDENT)
 
 
-def h200(name):
+def h200(name: str) -> Callable[[Path | None], Trace]:
     return lambda _: load_trace(DATA / f"traces_h200/{name}.json.gz")
 
 
-def case(name):
+def case(name: str) -> Make:
     return lambda _: load_trace(next((DATA / "cases").glob(f"{name}_*")))
 
 
-def made(*rows):
+def made(*rows: Rows) -> Make:
     return lambda folder: load_trace(write(folder / "made.json", *rows))
 
 
-def differing():
+def differing() -> Make:
     """Three steps; the second copies and sorts besides, the third launches a kernel less."""
-    rows = []
+    rows: list[Rows] = []
     for number, names in enumerate(
         (["a", "b", "c", "d", "e"], ["a", "b", "x", "c", "d", "e", "y"], ["a", "b", "c", "e"])
     ):
@@ -62,7 +66,7 @@ SYNCS = made(
     launch(95, 7),
 )
 
-MESSAGES = {
+MESSAGES: dict[str, tuple[Make, Check]] = {
     "copy": (h200("attn_naive"), lambda p: p.assert_no_memcpy()),
     "kernels": (h200("attn_naive"), lambda p: p.assert_kernel_count(4)),
     "many_kernels": (h200("attn_sdpa_math"), lambda p: p.assert_kernel_count(1)),
@@ -90,7 +94,7 @@ MESSAGES = {
 }
 
 
-def message(make, check, folder, look):
+def message(make: Make, check: Check, folder: Path, look: Look) -> str:
     profile = Profile(make(folder), look=look)
     with pytest.raises((AssertionError, NotMeasured, SelectorError)) as failure:
         check(profile)
@@ -98,7 +102,7 @@ def message(make, check, folder, look):
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_whole_messages(name, tmp_path, request):
+def test_whole_messages(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shown = []
     for title, look in LOOKS.items():
         told = message(*MESSAGES[name], tmp_path, look)
@@ -115,14 +119,14 @@ def test_whole_messages(name, tmp_path, request):
     assert golden.read_text() == text
 
 
-def test_no_golden_file_is_left_over():
+def test_no_golden_file_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(MESSAGES)
 
 
 # Steps that disagree
 
 
-def test_the_first_line_says_who_wants_steps_alike(tmp_path):
+def test_the_first_line_says_who_wants_steps_alike(tmp_path: Path) -> None:
     trace = differing()(tmp_path)
 
     with pytest.raises(AssertionError, match=r"expected all alike \(steps_may_differ=True accepts it\)\n"):
@@ -134,12 +138,14 @@ def test_the_first_line_says_who_wants_steps_alike(tmp_path):
         len(asked.kernels)
 
 
-def lines(old, new):
+def lines(old: str, new: str) -> str:
     class Named:
-        def __init__(self, name):
+        def __init__(self, name: str) -> None:
             self.name = name
 
-    told = _aligned([Named(one) for one in old], [Named(one) for one in new])
+    before: list[Any] = [Named(one) for one in old]
+    after: list[Any] = [Named(one) for one in new]
+    told = _aligned(before, after)
     return " ".join(line.sign + (line.event.name if line.event else "...") for line in told)
 
 
@@ -162,11 +168,11 @@ def lines(old, new):
         ("abcdef", "acbdeXf", "... e +X f"),
     ],
 )
-def test_what_came_and_went_is_aligned(old, new, expected):
+def test_what_came_and_went_is_aligned(old: str, new: str, expected: str) -> None:
     assert lines(old, new) == expected
 
 
-def test_aligning_does_not_explode():
+def test_aligning_does_not_explode() -> None:
     old = [str(number % 977) for number in range(60_000)]
     new = ["new", *reversed(old[:-1])]
 
@@ -178,7 +184,7 @@ def test_aligning_does_not_explode():
 # Layout
 
 
-def test_a_chain_loses_its_middle_first():
+def test_a_chain_loses_its_middle_first() -> None:
     names = (
         "aten::scaled_dot_product_attention",
         "aten::_scaled_dot_product_attention_math",
@@ -197,7 +203,7 @@ def test_a_chain_loses_its_middle_first():
     assert Chain(["aten::_flash_attention_forward"]).within(20) == "aten::_flash...rward"
 
 
-def test_a_table_fits_or_becomes_records():
+def test_a_table_fits_or_becomes_records() -> None:
     rows = [[Short("k" * 90), "1.0 us", Chain(["aten::a", "aten::b" * 9])]] * 2
     headers = ("kernel", "time", "launched by")
 
@@ -209,7 +215,7 @@ def test_a_table_fits_or_becomes_records():
     assert plain_table(headers, rows).count("k" * 90) == 2
 
 
-def test_the_width_is_that_of_columns_or_of_the_terminal(monkeypatch):
+def test_the_width_is_that_of_columns_or_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "93")
     assert terminal_width() == 93
     assert Look.of(None, 0, INDENT).width == 85
@@ -231,7 +237,7 @@ HOSTILE = "evil\x1b[31m\nname\t\u4e2d\u6587" + "x" * 10_000
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_hostile_names_are_shown_in_ascii_and_break_no_table(tmp_path, look):
+def test_hostile_names_are_shown_in_ascii_and_break_no_table(tmp_path: Path, look: Look) -> None:
     rows = [
         annotation(HOSTILE, 0, 50),
         op(HOSTILE, 1, 40),
@@ -240,7 +246,7 @@ def test_hostile_names_are_shown_in_ascii_and_break_no_table(tmp_path, look):
     ]
     trace = made(*rows, step(1, 0, 60), step(2, 70, 60), *launch(72, 3, name="plain"))(tmp_path)
     profile = Profile(trace, look=look)
-    checks = [
+    checks: list[Callable[[], object]] = [
         lambda: profile.assert_kernel_count(9),
         lambda: profile.assert_no_host_sync(allow=["evil"]),
         lambda: profile.assert_op_count("evl", 1),
@@ -259,7 +265,7 @@ def test_hostile_names_are_shown_in_ascii_and_break_no_table(tmp_path, look):
             assert all(len(line) <= look.width for line in tables)
 
 
-def test_a_pattern_that_only_other_selectors_exclude_is_told_so():
+def test_a_pattern_that_only_other_selectors_exclude_is_told_so() -> None:
     with pytest.raises(AssertionError, match="'aten::mm' occurs, but not where the other selectors look"):
         Profile(h200("misc_train")(None)).assert_op_count("aten::mm", 3, launched_by="aten::gelu")
 
@@ -280,19 +286,19 @@ def test_a_pattern_that_only_other_selectors_exclude_is_told_so():
         ("", ["aten::mul"], []),
     ],
 )
-def test_closest_names(pattern, names, expected):
+def test_closest_names(pattern: str, names: list[str], expected: list[str]) -> None:
     assert close_names(pattern, names) == expected
 
 
-def test_a_pattern_of_allow_that_would_not_allow_is_told(tmp_path):
+def test_a_pattern_of_allow_that_would_not_allow_is_told(tmp_path: Path) -> None:
     trace = made(annotation("execute(bs=3)", 0, 50), call("cudaEventSynchronize", 9, 2), launch(20, 1))(tmp_path)
 
     with pytest.raises(AssertionError, match=r"allow='execute' names nothing here; the closest: execute\(bs=3\)"):
         Profile(trace).assert_no_host_sync(allow=["execute"])
 
 
-def test_many_steps_that_differ_are_counted(tmp_path):
-    rows = [step(0, 0, 10), launch(1, 1, name="a")]
+def test_many_steps_that_differ_are_counted(tmp_path: Path) -> None:
+    rows: list[Rows] = [step(0, 0, 10), launch(1, 1, name="a")]
     for number in range(1, 12):
         rows += [step(number, 20 * number, 10), launch(20 * number + 1, number + 1, name=f"other{number}")]
     trace = made(*rows)(tmp_path)
@@ -306,8 +312,8 @@ def test_many_steps_that_differ_are_counted(tmp_path):
     assert str(long.value).count(" against ProfilerStep#0 (-):") == 11
 
 
-def test_steps_that_differ_alike_in_another_order_stand_together(tmp_path):
-    rows = []
+def test_steps_that_differ_alike_in_another_order_stand_together(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number, names in enumerate(("ab", "axb", "bxa")):
         rows += [step(number, 20 * number, 20)]
         rows += [
@@ -322,13 +328,13 @@ def test_steps_that_differ_alike_in_another_order_stand_together(tmp_path):
     ]
 
 
-def test_who_wants_steps_alike_is_named_where_times_are_judged(tmp_path):
+def test_who_wants_steps_alike_is_named_where_times_are_judged(tmp_path: Path) -> None:
     profile = Profile(differing()(tmp_path), alike_by="by the marker")
 
     with pytest.raises(AssertionError, match="steps_may_differ=False by the marker"):
         profile.assert_gpu_time(at_most="1 s")
 
 
-def test_a_pattern_of_allow_that_names_nothing_is_told_of_graphs_too():
+def test_a_pattern_of_allow_that_names_nothing_is_told_of_graphs_too() -> None:
     with pytest.raises(AssertionError, match="allow='aten::matmull' names nothing here; the closest: aten::matmul"):
         Profile(h200("attn_naive")(None)).assert_graphed(allow=["aten::matmull"])

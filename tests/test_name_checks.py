@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import annotation, call, launch, memcpy, op, step, write
+from builders import Rows, annotation, call, launch, memcpy, op, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, SelectorError, load_trace
 from pytest_kernelprof.matrix import MatrixTime, percent
@@ -24,23 +26,23 @@ COPY = (
 )
 
 
-def recorded(name, **options):
+def recorded(name: str, **options: Any) -> Profile:
     return Profile(load_trace(DATA / f"{name}.json.gz"), **options)
 
 
 @pytest.fixture(scope="module")
-def naive():
+def naive() -> Profile:
     return recorded("attn_naive")
 
 
 @pytest.fixture(scope="module")
-def math():
+def math() -> Profile:
     return recorded("attn_sdpa_math")
 
 
-def made(tmp_path, *steps, durations=None, **options):
+def made(tmp_path: Path, *steps: list[str], durations: Sequence[int] | None = None, **options: Any) -> Profile:
     """Return a profile whose steps launch kernels of the given names, under one op each."""
-    rows = []
+    rows: list[Rows] = []
     correlation = 1
     for number, names in enumerate(steps):
         at = 1000 * number
@@ -57,14 +59,14 @@ def made(tmp_path, *steps, durations=None, **options):
 # Tensor cores
 
 
-def test_matrix_kernels_on_tensor_cores_pass(naive, tmp_path):
+def test_matrix_kernels_on_tensor_cores_pass(naive: Profile, tmp_path: Path) -> None:
     naive.assert_tensor_cores()
     naive.assert_tensor_cores(at_least=1)
     naive.assert_tensor_cores(at_least=0.9, launched_by="aten::bmm")
     made(tmp_path, [TENSOR, FILL]).assert_tensor_cores()
 
 
-def test_one_on_cuda_cores_is_a_failure_with_a_table(math):
+def test_one_on_cuda_cores_is_a_failure_with_a_table(math: Profile) -> None:
     with pytest.raises(AssertionError) as caught:
         math.assert_tensor_cores()
 
@@ -75,7 +77,7 @@ def test_one_on_cuda_cores_is_a_failure_with_a_table(math):
 
 
 @pytest.mark.parametrize("names", [[FILL], []], ids=["others", "nothing"])
-def test_no_matrix_kernel_at_all_is_a_failure(tmp_path, names):
+def test_no_matrix_kernel_at_all_is_a_failure(tmp_path: Path, names: list[str]) -> None:
     profile = made(tmp_path, [*names, COPY])
 
     with pytest.raises(AssertionError, match="no matrix kernel a step: none found, expected all on tensor cores"):
@@ -85,7 +87,7 @@ def test_no_matrix_kernel_at_all_is_a_failure(tmp_path, names):
 
 
 @pytest.mark.parametrize("name", [UNTOLD, STRANGE, ENGINE], ids=["matrix-kernel", "any-kernel", "of-cudnn"])
-def test_a_name_that_does_not_tell_is_not_measured(tmp_path, name):
+def test_a_name_that_does_not_tell_is_not_measured(tmp_path: Path, name: str) -> None:
     profile = made(tmp_path, [TENSOR, name])
 
     with pytest.raises(NotMeasured) as caught:
@@ -97,12 +99,12 @@ def test_a_name_that_does_not_tell_is_not_measured(tmp_path, name):
     )
 
 
-def test_a_certain_failure_beats_a_name_that_does_not_tell(tmp_path):
+def test_a_certain_failure_beats_a_name_that_does_not_tell(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="1 of 2 matrix kernels a step without tensor cores"):
         made(tmp_path, [STRANGE, TENSOR, PLAIN]).assert_tensor_cores()
 
 
-def test_a_bad_step_is_found_behind_a_good_one(tmp_path):
+def test_a_bad_step_is_found_behind_a_good_one(tmp_path: Path) -> None:
     with pytest.raises(
         AssertionError, match="without tensor cores in ProfilerStep#3|1 of 1 matrix kernel in ProfilerStep"
     ):
@@ -124,7 +126,9 @@ def test_a_bad_step_is_found_behind_a_good_one(tmp_path):
         ([TENSOR, FILL], [1, 99], 1, None),
     ],
 )
-def test_a_share_holds_only_however_the_unknown_came_out(tmp_path, names, durations, share, outcome):
+def test_a_share_holds_only_however_the_unknown_came_out(
+    tmp_path: Path, names: list[str], durations: Sequence[int] | None, share: float, outcome: type[Exception] | None
+) -> None:
     profile = made(tmp_path, names, durations=durations)
 
     if outcome is None:
@@ -135,23 +139,24 @@ def test_a_share_holds_only_however_the_unknown_came_out(tmp_path, names, durati
 
 
 @pytest.mark.parametrize("share", [0, -1, 1.1, True, "0.9", float("nan"), float("inf")])
-def test_a_share_must_be_one(naive, share):
+def test_a_share_must_be_one(naive: Profile, share: float) -> None:
     with pytest.raises(MisuseError, match="is no share; accepted: a number above 0 and up to 1"):
         naive.assert_tensor_cores(at_least=share)
 
 
-def test_a_fraction_is_a_share(naive):
-    naive.assert_tensor_cores(at_least=Fraction(1, 2))
+def test_a_fraction_is_a_share(naive: Profile) -> None:
+    naive.assert_tensor_cores(at_least=Fraction(1, 2))  # type: ignore[arg-type]  # more than is promised
 
 
-def test_matrix_kernels_that_took_no_time_have_no_share(tmp_path):
+def test_matrix_kernels_that_took_no_time_have_no_share(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="tensor cores not measured: the matrix kernels took no time"):
         made(tmp_path, [TENSOR], durations=[0]).assert_tensor_cores(at_least=0.5)
 
 
-def test_a_matrix_kernel_without_a_duration_has_no_share(tmp_path):
-    rows = [step(2, 0, 900), op("aten::mm", 9, 6), launch(10, 1, name=TENSOR)]
-    del rows[2][1]["dur"]
+def test_a_matrix_kernel_without_a_duration_has_no_share(tmp_path: Path) -> None:
+    call_and_kernel = launch(10, 1, name=TENSOR)
+    del call_and_kernel[1]["dur"]
+    rows: list[Rows] = [step(2, 0, 900), op("aten::mm", 9, 6), call_and_kernel]
     profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
 
     with pytest.raises(NotMeasured):
@@ -172,11 +177,11 @@ def test_a_matrix_kernel_without_a_duration_has_no_share(tmp_path):
         (MatrixTime(1, 5, undated=True), "unknown"),
     ],
 )
-def test_shares_in_words(time, words):
+def test_shares_in_words(time: MatrixTime, words: str) -> None:
     assert time.words() == words
 
 
-def test_only_all_is_a_hundred_percent():
+def test_only_all_is_a_hundred_percent() -> None:
     assert [percent(share) for share in (0, 1, 0.9, 0.12345, 1e-9, 1 - 1e-9)] == [
         *("0%", "100%", "90%", "12.3%", "0.1%", "99.9%")
     ]
@@ -185,19 +190,19 @@ def test_only_all_is_a_hundred_percent():
 # Data types
 
 
-def test_data_types(naive, math):
+def test_data_types(naive: Profile, math: Profile) -> None:
     naive.assert_dtypes({"bf16"})
     naive.assert_dtypes(["bf16", "fp32"], role="gemm")
     with pytest.raises(AssertionError, match=r"2 of 2 kernels a step with fp32, expected only bf16 \(role 'gemm'\)"):
         math.assert_dtypes({"bf16"}, role="gemm")
 
 
-def test_a_name_without_a_type_is_not_measured():
+def test_a_name_without_a_type_is_not_measured() -> None:
     with pytest.raises(NotMeasured, match="data types not measured: 1 kernel with a name that does not tell"):
         recorded("attn_sdpa_cudnn").assert_dtypes({"bf16"})
 
 
-def test_a_cast_on_load_hides_the_type(math):
+def test_a_cast_on_load_hides_the_type(math: Profile) -> None:
     casts = math.kernels.where(lambda kernel: "LoadWithCast" in kernel.name)
 
     assert len(casts) == 3
@@ -206,7 +211,7 @@ def test_a_cast_on_load_hides_the_type(math):
         math.assert_dtypes({"fp32"}, launched_by="aten::_to_copy", named="*unrolled*")
 
 
-def test_no_kernel_has_no_data_type(naive):
+def test_no_kernel_has_no_data_type(naive: Profile) -> None:
     with pytest.raises(AssertionError, match=r"no kernel a step: none found, expected only bf16 \(named 'nothing\*'\)"):
         naive.assert_dtypes({"bf16"}, named="nothing*")
 
@@ -220,7 +225,7 @@ def test_no_kernel_has_no_data_type(naive):
         ([None], "assert_dtypes: None is no data type; accepted: fp64, fp32"),
     ],
 )
-def test_wrong_data_types(naive, dtypes, message):
+def test_wrong_data_types(naive: Profile, dtypes: Any, message: str) -> None:
     with pytest.raises(MisuseError) as caught:
         naive.assert_dtypes(dtypes)
 
@@ -230,7 +235,7 @@ def test_wrong_data_types(naive, dtypes, message):
 # Copies
 
 
-def test_copies_by_engine_and_by_kernel(naive, math):
+def test_copies_by_engine_and_by_kernel(naive: Profile, math: Profile) -> None:
     recorded("attn_inplace").assert_no_copy()
     with pytest.raises(AssertionError) as caught:
         naive.assert_no_copy()
@@ -244,8 +249,8 @@ def test_copies_by_engine_and_by_kernel(naive, math):
         naive.assert_no_copy(role="copy")
 
 
-def test_both_kinds_of_copies_are_shown_in_tables_of_their_own(tmp_path):
-    rows = [step(2, 0, 900), op("aten::copy_", 9, 60), launch(10, 1, name=COPY)]
+def test_both_kinds_of_copies_are_shown_in_tables_of_their_own(tmp_path: Path) -> None:
+    rows: list[Rows] = [step(2, 0, 900), op("aten::copy_", 9, 60), launch(10, 1, name=COPY)]
     rows += [{**launch(30, 2)[0], "name": "cudaMemcpyAsync"}, memcpy(40, 2)]
     profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
 
@@ -257,7 +262,7 @@ def test_both_kinds_of_copies_are_shown_in_tables_of_their_own(tmp_path):
     assert [table.split()[0] for table in tables] == ["kind", "kernel"]
 
 
-def test_an_unknown_kernel_may_be_a_copy(tmp_path):
+def test_an_unknown_kernel_may_be_a_copy(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="copies not measured: 1 kernel with a name that does not tell"):
         made(tmp_path, [FILL, STRANGE]).assert_no_copy()
     with pytest.raises(AssertionError, match="1 copy kernel a step"):
@@ -278,7 +283,7 @@ def test_an_unknown_kernel_may_be_a_copy(tmp_path):
         ("attn_kernels_fa3", "external"),
     ],
 )
-def test_attention_backends(name, backend):
+def test_attention_backends(name: str, backend: str) -> None:
     profile = recorded(name)
 
     profile.assert_sdpa_backend(backend)
@@ -287,27 +292,27 @@ def test_attention_backends(name, backend):
         profile.assert_sdpa_backend(other)
 
 
-def test_no_attention_is_a_failure(naive):
+def test_no_attention_is_a_failure(naive: Profile) -> None:
     with pytest.raises(AssertionError, match="no attention a step: none found, expected flash"):
         naive.assert_sdpa_backend("flash")
 
 
-def test_the_op_decides_where_one_kernel_serves_two_backends(tmp_path):
+def test_the_op_decides_where_one_kernel_serves_two_backends(tmp_path: Path) -> None:
     for called, backend in (
         ("aten::_scaled_dot_product_flash_attention", "flash"),
         ("aten::_scaled_dot_product_efficient_attention", "efficient"),
         ("vllm::attention", "external"),
     ):
-        rows = [step(2, 0, 900), op(called, 5, 60), launch(10, 1, name="attn_fwd")]
+        rows: list[Rows] = [step(2, 0, 900), op(called, 5, 60), launch(10, 1, name="attn_fwd")]
         Profile(load_trace(write(tmp_path / "t.json", *rows))).assert_sdpa_backend(backend)
 
 
-def test_an_unknown_kernel_may_be_attention(tmp_path):
+def test_an_unknown_kernel_may_be_attention(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="the attention backend not measured: 1 kernel with a name"):
         made(tmp_path, [STRANGE]).assert_sdpa_backend("flash")
 
 
-def test_an_op_of_attention_without_its_kernels_is_no_attention(math, tmp_path):
+def test_an_op_of_attention_without_its_kernels_is_no_attention(math: Profile, tmp_path: Path) -> None:
     math.assert_sdpa_backend("math", named="sm80_xmma*")
     math.assert_sdpa_backend("math", launched_by="aten::_scaled_dot_product_attention_math")
     with pytest.raises(AssertionError, match="attention by math a step, expected flash"):
@@ -316,13 +321,13 @@ def test_an_op_of_attention_without_its_kernels_is_no_attention(math, tmp_path):
         math.assert_sdpa_backend("math", named="nothing*")
 
     on_cpu = [op("aten::_scaled_dot_product_attention_math", 20, 10)]
-    elsewhere = [op("aten::add", 40, 10), launch(45, 1, name=FILL)]
+    elsewhere: list[Rows] = [op("aten::add", 40, 10), launch(45, 1, name=FILL)]
     profile = Profile(load_trace(write(tmp_path / "t.json", step(2, 0, 900), *on_cpu, *elsewhere)))
     with pytest.raises(AssertionError, match="no attention a step: none found, expected math"):
         profile.assert_sdpa_backend("math")
 
 
-def test_wrong_backends(naive):
+def test_wrong_backends(naive: Profile) -> None:
     with pytest.raises(MisuseError, match=r"assert_sdpa_backend\('flashh'\) is no backend; did you mean 'flash'\?"):
         naive.assert_sdpa_backend("flashh")
 
@@ -347,7 +352,7 @@ hint: masked_fill copies its input; masked_fill_ works in place, where the input
   (docs/hints.md#masked_fill)"""
 
 
-def test_a_wrong_guess_stands_beside_the_trace(naive):
+def test_a_wrong_guess_stands_beside_the_trace(naive: Profile) -> None:
     with pytest.raises(AssertionError) as caught:
         naive.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0)
 
@@ -356,7 +361,7 @@ def test_a_wrong_guess_stands_beside_the_trace(naive):
     assert shown.split("\n")[0] == GUESS.split("\n")[0]
 
 
-def test_right_guesses_pass(naive, math):
+def test_right_guesses_pass(naive: Profile, math: Profile) -> None:
     naive.assert_guess(gemm=2, elementwise=2, softmax=1)
     naive.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=1, memset=1, host_sync=0)
     naive.assert_guess(gemm=(1, 2), elementwise=2, softmax=1, norm=0)
@@ -364,14 +369,14 @@ def test_right_guesses_pass(naive, math):
     recorded("attn_kernels_fa3").assert_guess(attention=1, fill=1)
 
 
-def test_a_role_that_nobody_guessed_contradicts(math):
+def test_a_role_that_nobody_guessed_contradicts(math: Profile) -> None:
     with pytest.raises(AssertionError, match=r"the guess is wrong: copy 5 \(not guessed\)"):
         math.assert_guess(gemm=2, softmax=1)
     with pytest.raises(AssertionError, match=r"the guess is wrong: gemm 2 \(guessed 3\)"):
         math.assert_guess(gemm=3, allow_others=True)
 
 
-def test_selectors_narrow_a_guess(naive, math):
+def test_selectors_narrow_a_guess(naive: Profile, math: Profile) -> None:
     naive.assert_guess(gemm=2, launched_by="aten::bmm")
     naive.assert_guess(softmax=1, named="*softmax*")
     naive.assert_guess(elementwise=1, memcpy=1, launched_by="aten::masked_fill")
@@ -385,7 +390,7 @@ def test_selectors_narrow_a_guess(naive, math):
         naive.assert_guess(gemm=1, role="gemm")
 
 
-def test_an_unknown_kernel_blurs_a_guess(tmp_path):
+def test_an_unknown_kernel_blurs_a_guess(tmp_path: Path) -> None:
     profile = made(tmp_path, [TENSOR, STRANGE])
 
     with pytest.raises(NotMeasured, match="roles not measured: 1 kernel with a name that does not tell"):
@@ -412,7 +417,7 @@ def test_an_unknown_kernel_blurs_a_guess(tmp_path):
         ({"gemm": 1, "allow_others": 1}, "allow_others=1 is no truth value; accepted: True or False"),
     ],
 )
-def test_wrong_guesses_are_misuse(naive, guess, message):
+def test_wrong_guesses_are_misuse(naive: Profile, guess: dict[str, Any], message: str) -> None:
     with pytest.raises(MisuseError) as caught:
         naive.assert_guess(**guess)
 
@@ -422,7 +427,7 @@ def test_wrong_guesses_are_misuse(naive, guess, message):
 # Roles as selectors
 
 
-def test_roles_select(naive, math):
+def test_roles_select(naive: Profile, math: Profile) -> None:
     naive.assert_kernel_count(2, role="gemm")
     naive.assert_kernel_count(0, role="fft", allow_empty=True)
     assert [kernel.decoded.role for kernel in naive.kernels.role("softmax")] == ["softmax"]
@@ -430,7 +435,7 @@ def test_roles_select(naive, math):
         math.assert_kernel_count(0, role="copy")
 
 
-def test_a_role_that_does_not_occur_is_an_error(naive):
+def test_a_role_that_does_not_occur_is_an_error(naive: Profile) -> None:
     with pytest.raises(
         SelectorError, match="role='fft' does not occur in the profile; there is elementwise, gemm, softmax"
     ):
@@ -441,7 +446,7 @@ def test_a_role_that_does_not_occur_is_an_error(naive):
         naive.assert_no_memcpy(role="gemm")
 
 
-def test_an_unknown_kernel_may_have_any_role(tmp_path):
+def test_an_unknown_kernel_may_have_any_role(tmp_path: Path) -> None:
     profile = made(tmp_path, [TENSOR, STRANGE])
 
     profile.assert_kernel_count(at_least=1, role="gemm")
@@ -457,8 +462,8 @@ def test_an_unknown_kernel_may_have_any_role(tmp_path):
     assert repr(profile.kernels.named(TENSOR).role("gemm")) == f"<1 kernel, named {TENSOR!r}, role 'gemm'>"
 
 
-def test_a_role_inside_a_region_is_told_apart(tmp_path):
-    rows = [step(2, 0, 900), annotation("a", 5, 20), op("aten::mm", 9, 6), launch(10, 1, name=TENSOR)]
+def test_a_role_inside_a_region_is_told_apart(tmp_path: Path) -> None:
+    rows: list[Rows] = [step(2, 0, 900), annotation("a", 5, 20), op("aten::mm", 9, 6), launch(10, 1, name=TENSOR)]
     rows += [op("aten::thing", 39, 6), launch(40, 2, name=STRANGE)]
     profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
 
@@ -469,7 +474,7 @@ def test_a_role_inside_a_region_is_told_apart(tmp_path):
 # What is shown
 
 
-def test_the_share_stands_in_the_table_and_in_the_summary(naive, math, tmp_path):
+def test_the_share_stands_in_the_table_and_in_the_summary(naive: Profile, math: Profile, tmp_path: Path) -> None:
     assert "tensor cores: 100% of matrix time (6 matrix kernels in 3 steps)" in str(naive)
     assert "tensor cores: 0% of matrix time (6 matrix kernels in 3 steps)" in str(math)
     assert "tensor cores: no matrix kernel" in str(recorded("misc_zeros"))
@@ -477,27 +482,32 @@ def test_the_share_stands_in_the_table_and_in_the_summary(naive, math, tmp_path)
     assert [profile.summary()["tensor_cores"] for profile in (naive, math)] == ["100%", "0%"]
 
 
-def test_every_step_has_its_part_in_the_share(tmp_path):
+def test_every_step_has_its_part_in_the_share(tmp_path: Path) -> None:
     profile = made(tmp_path, [TENSOR], [PLAIN], steps_may_differ=True)
 
     assert profile.summary()["tensor_cores"] == "50%"
     assert "tensor cores: 50% of matrix time (2 matrix kernels in 2 steps)" in str(profile)
 
 
-def test_lost_kernels_leave_no_share(tmp_path):
-    rows = [step(2, 0, 900), op("aten::mm", 5, 60), launch(10, 1, name=TENSOR), call("cudaLaunchKernel", 40, 2)]
+def test_lost_kernels_leave_no_share(tmp_path: Path) -> None:
+    rows: list[Rows] = [
+        step(2, 0, 900),
+        op("aten::mm", 5, 60),
+        launch(10, 1, name=TENSOR),
+        call("cudaLaunchKernel", 40, 2),
+    ]
     profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
 
     assert profile.summary()["tensor_cores"] is None
     assert "tensor cores:" not in str(profile)
 
 
-def test_nothing_measured_has_no_share(tmp_path):
+def test_nothing_measured_has_no_share(tmp_path: Path) -> None:
     profile = Profile(load_trace(write(tmp_path / "t.json", step(2, 0, 900), op("aten::mm", 9, 6))))
 
     assert profile.summary()["tensor_cores"] is None
     assert "tensor cores" not in str(profile)
-    for check in (
+    checks: list[Callable[[], None]] = [
         profile.assert_tensor_cores,
         profile.assert_no_copy,
         lambda: profile.assert_dtypes({"bf16"}),
@@ -506,6 +516,7 @@ def test_nothing_measured_has_no_share(tmp_path):
         lambda: profile.assert_guess(gemm=1),
         lambda: profile.assert_kernel_count(0, role="gemm"),
         lambda: profile.assert_tensor_cores(at_least=0.1),
-    ):
+    ]
+    for check in checks:
         with pytest.raises(NotMeasured):
             check()

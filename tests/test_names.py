@@ -35,7 +35,7 @@ from pytest_kernelprof.names import base_name, matches, shorten
         ("", ""),
     ],
 )
-def test_base_names(name, expected):
+def test_base_names(name: str, expected: str) -> None:
     assert base_name(name) == expected
 
 
@@ -56,11 +56,11 @@ FLASH = "void pytorch_flash::flash_fwd_kernel<Traits<64>, false>(pytorch_flash::
         ("k?", "k1", True),
     ],
 )
-def test_patterns(pattern, name, expected):
+def test_patterns(pattern: str, name: str, expected: bool) -> None:
     assert matches(pattern, name) is expected
 
 
-def test_shortening_keeps_both_ends_and_is_ascii():
+def test_shortening_keeps_both_ends_and_is_ascii() -> None:
     assert shorten("a" * 50 + "z" * 50, 30) == "a" * 18 + "..." + "z" * 9
     assert shorten("short", 30) == "short"
     assert shorten("k\u00e4rnel\x1b[31m\n", 30) == "k?rnel?[31m?"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from builders import launch, step, write
+from builders import Rows, launch, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, load_trace, theoretical_occupancy
-from pytest_kernelprof.occupancy import MULTIPROCESSORS, occupancy
+from pytest_kernelprof.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 
 DATA = Path(__file__).parent / "data"
 H200 = {
@@ -26,19 +28,19 @@ H200 = {
 }
 
 
-def table(name):
+def table(name: str) -> list[dict[str, str]]:
     with (DATA / "occupancy" / name).open() as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def shape(row):
-    return tuple(int(row[name]) for name in ("threads_per_block", "registers_per_thread", "shared_memory_bytes"))
+def shape(row: dict[str, str]) -> tuple[int, int, int]:
+    return int(row["threads_per_block"]), int(row["registers_per_thread"]), int(row["shared_memory_bytes"])
 
 
 # The function
 
 
-def test_every_launch_that_nsight_compute_saw_agrees():
+def test_every_launch_that_nsight_compute_saw_agrees() -> None:
     rows = table("nsight_compute_h200.tsv")
     assert len(rows) == 147
     for row in rows:
@@ -46,7 +48,7 @@ def test_every_launch_that_nsight_compute_saw_agrees():
         assert abs(percent - float(row["theoretical_occupancy_percent"])) <= 0.05, row
 
 
-def test_every_answer_of_the_driver_agrees():
+def test_every_answer_of_the_driver_agrees() -> None:
     checked = 0
     with gzip.open(DATA / "occupancy/driver_h200.tsv.gz", "rt") as file:
         for line in file:
@@ -57,7 +59,7 @@ def test_every_answer_of_the_driver_agrees():
     assert checked == 31533
 
 
-def test_what_profilers_reported_on_other_gpus_agrees():
+def test_what_profilers_reported_on_other_gpus_agrees() -> None:
     rows = table("reported_other.tsv")
     assert len({row["compute_capability"] for row in rows}) == 6
     for row in rows:
@@ -104,12 +106,16 @@ TEXTBOOK = [
 
 
 @pytest.mark.parametrize(("capability", "threads", "registers", "shared", "expected", "limited_by"), TEXTBOOK)
-def test_textbook_cases(capability, threads, registers, shared, expected, limited_by):
+def test_textbook_cases(
+    capability: str, threads: int, registers: int, shared: int, expected: float, limited_by: tuple[str, ...]
+) -> None:
     assert theoretical_occupancy(threads, registers, shared, capability) == pytest.approx(expected, abs=1e-12)
-    assert occupancy(threads, registers, shared, MULTIPROCESSORS[capability]).limited_by == limited_by
+    found = occupancy(threads, registers, shared, MULTIPROCESSORS[capability])
+    assert found is not None
+    assert found.limited_by == limited_by
 
 
-def simulated(threads, registers, shared, processor):
+def simulated(threads: int, registers: int, shared: int, processor: Multiprocessor) -> int:
     """Return how many blocks are resident when they are placed one by one, each warp where most registers are free."""
     free = [processor.registers // 4] * 4
     left, warps_left, blocks = processor.shared_memory_bytes, processor.warps, 0
@@ -130,7 +136,7 @@ def simulated(threads, registers, shared, processor):
 
 
 @pytest.mark.parametrize("capability", MULTIPROCESSORS)
-def test_a_simulation_places_as_many_blocks(capability):
+def test_a_simulation_places_as_many_blocks(capability: str) -> None:
     draw, processor = random.Random(2026), MULTIPROCESSORS[capability]
     for _ in range(400):
         threads, registers = draw.randint(1, 1024), draw.randint(1, 255)
@@ -141,7 +147,7 @@ def test_a_simulation_places_as_many_blocks(capability):
         assert found is None or found.warps == found.blocks * -(-threads // 32)
 
 
-def test_more_of_anything_never_raises_occupancy():
+def test_more_of_anything_never_raises_occupancy() -> None:
     draw = random.Random(7)
     for _ in range(500):
         capability = draw.choice(list(MULTIPROCESSORS))
@@ -153,7 +159,7 @@ def test_more_of_anything_never_raises_occupancy():
 
 
 @pytest.mark.parametrize("spelling", ["9.0", (9, 0), [9, 0], 9.0])
-def test_spellings_of_a_compute_capability(spelling):
+def test_spellings_of_a_compute_capability(spelling: Any) -> None:
     assert theoretical_occupancy(384, 168, 134_144, spelling) == 0.1875
 
 
@@ -173,12 +179,12 @@ def test_spellings_of_a_compute_capability(spelling):
         ((128, 32, 0, (9, 7)), r"compute_capability=\(9, 7\) is not known"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments, message):
+def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(MisuseError, match=message):
         theoretical_occupancy(*arguments)
 
 
-def test_what_does_not_fit_has_none():
+def test_what_does_not_fit_has_none() -> None:
     assert theoretical_occupancy(1024, 65, 0, "9.0") == 0
     assert theoretical_occupancy(128, 32, 232_448, "9.0") == 4 / 64
     assert theoretical_occupancy(128, 32, 232_449, "9.0") == 0
@@ -187,17 +193,24 @@ def test_what_does_not_fit_has_none():
 # In traces
 
 
-def made(tmp_path, *kernels, devices=(H200,), **metadata):
-    rows = [step(0, 0, 1000)]
+def made(
+    tmp_path: Path, *kernels: dict[str, Any], devices: Sequence[dict[str, Any]] = (H200,), **metadata: Any
+) -> Profile:
+    rows: list[Rows] = [step(0, 0, 1000)]
     for number, arguments in enumerate(kernels, 1):
-        known = {"grid": [1000, 1, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 0}
+        known: dict[str, Any] = {
+            "grid": [1000, 1, 1],
+            "block": [256, 1, 1],
+            "registers per thread": 32,
+            "shared memory": 0,
+        }
         known = {key: value for key, value in {**known, **arguments}.items() if value is not None}
         rows.append(launch(10 * number, number, **known))
     known = {"deviceProperties": list(devices), "cuda_runtime_version": 13000, **metadata}
     return Profile(load_trace(write(tmp_path / "t.json", *rows, **known)))
 
 
-def test_the_chosen_kernels_are_judged(tmp_path):
+def test_the_chosen_kernels_are_judged(tmp_path: Path) -> None:
     profile = made(
         tmp_path,
         {"name": "low", "registers per thread": 255, "block": [128, 1, 1], "est. achieved occupancy %": 13},
@@ -217,10 +230,12 @@ def test_the_chosen_kernels_are_judged(tmp_path):
         "low       128        255          0 B              12.5%        registers     13%         (no op)",
     ]
     assert [one.theoretical_occupancy for one in profile.kernels] == [0.125, 1]
-    assert profile.kernels[0].occupancy.limited_by == ("registers",)
+    low = profile.kernels[0].occupancy
+    assert low is not None
+    assert low.limited_by == ("registers",)
 
 
-def test_limits_allow_what_profilers_round(tmp_path):
+def test_limits_allow_what_profilers_round(tmp_path: Path) -> None:
     profile = made(
         tmp_path,
         {"block": [1024, 1, 1]},
@@ -242,7 +257,7 @@ def test_limits_allow_what_profilers_round(tmp_path):
         profile.assert_occupancy(0.66)
 
 
-def test_a_reported_zero_decides_nothing(tmp_path):
+def test_a_reported_zero_decides_nothing(tmp_path: Path) -> None:
     profile = made(tmp_path, {"shared memory": 98304, "est. achieved occupancy %": 0})
 
     (kernel,) = profile.kernels
@@ -251,14 +266,14 @@ def test_a_reported_zero_decides_nothing(tmp_path):
     profile.assert_occupancy(at_least=0.2)
 
 
-def test_the_device_of_the_kernel_decides(tmp_path):
+def test_the_device_of_the_kernel_decides(tmp_path: Path) -> None:
     small = {**H200, "id": 1, "computeMajor": 8, "computeMinor": 6, "maxThreadsPerMultiprocessor": 1536}
     profile = made(tmp_path, {"block": [1024, 1, 1]}, {"block": [1024, 1, 1], "device": 1}, devices=(H200, small))
 
-    assert [round(one.theoretical_occupancy, 4) for one in profile.kernels] == [1, 0.6667]
+    assert [round(one.theoretical_occupancy or 0, 4) for one in profile.kernels] == [1, 0.6667]
 
 
-def test_what_the_trace_says_of_its_device_goes_before_the_table(tmp_path):
+def test_what_the_trace_says_of_its_device_goes_before_the_table(tmp_path: Path) -> None:
     half = {**H200, "regsPerMultiprocessor": 32768, "sharedMemPerMultiprocessor": "nonsense"}
     profile = made(tmp_path, {}, devices=[half])
 
@@ -281,7 +296,9 @@ def test_what_the_trace_says_of_its_device_goes_before_the_table(tmp_path):
         ({}, {"devices": [{**H200, "name": "AMD Instinct MI300X"}]}, "what a multiprocessor of its GPU holds"),
     ],
 )
-def test_what_the_trace_does_not_tell_is_not_measured(tmp_path, kernel, options, why):
+def test_what_the_trace_does_not_tell_is_not_measured(
+    tmp_path: Path, kernel: dict[str, Any], options: dict[str, Any], why: str
+) -> None:
     profile = made(tmp_path, {"name": "known"}, {"name": "gap", **kernel}, **options)
 
     assert profile.kernels[1].theoretical_occupancy is None
@@ -290,7 +307,7 @@ def test_what_the_trace_does_not_tell_is_not_measured(tmp_path, kernel, options,
             profile.assert_occupancy(**limit, named="gap")
 
 
-def test_a_kernel_that_surely_breaks_the_limit_beats_one_that_is_not_measured(tmp_path):
+def test_a_kernel_that_surely_breaks_the_limit_beats_one_that_is_not_measured(tmp_path: Path) -> None:
     profile = made(
         tmp_path, {"name": "gap", "registers per thread": None}, {"name": "low", "registers per thread": 255}
     )
@@ -301,30 +318,30 @@ def test_a_kernel_that_surely_breaks_the_limit_beats_one_that_is_not_measured(tm
         profile.assert_occupancy(at_most=0.5)
 
 
-def test_no_kernel_is_a_failure(tmp_path):
+def test_no_kernel_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no kernel a step: none found, expected an occupancy of at least 50%"):
         made(tmp_path, {}).assert_occupancy(at_least=0.5, named="absent*")
 
 
 @pytest.mark.parametrize("limit", [{"at_least": 50}, {"exactly": "0.5"}, {"at_most": -0.1}, {"exactly": True}])
-def test_percent_is_no_fraction(tmp_path, limit):
+def test_percent_is_no_fraction(tmp_path: Path, limit: dict[str, Any]) -> None:
     with pytest.raises(MisuseError, match="is no fraction; accepted: a number from 0 to 1, such as 0.125 for 12.5%"):
         made(tmp_path, {}).assert_occupancy(**limit)
 
 
-def test_a_limit_that_always_passes_is_refused(tmp_path):
+def test_a_limit_that_always_passes_is_refused(tmp_path: Path) -> None:
     for limit in ({"at_most": 1}, {"between": (0, 1)}, {"at_least": 0}):
         with pytest.raises(MisuseError, match="always passes"):
             made(tmp_path, {}).assert_occupancy(**limit)
 
 
-def test_amd_is_not_measured():
+def test_amd_is_not_measured() -> None:
     profile = Profile(load_trace(DATA / "cases/28_rocm_names_and_blit_fill.json"))
     with pytest.raises(NotMeasured, match="the trace does not tell"):
         profile.assert_occupancy(at_least=0.1)
 
 
-def test_the_fused_optimizer_fails_and_shows_its_registers():
+def test_the_fused_optimizer_fails_and_shows_its_registers() -> None:
     profile = Profile(load_trace(DATA / "cases/74_fused_adam_low_occupancy.json"))
     with pytest.raises(AssertionError, match="1 of 2 kernels") as error:
         profile.assert_occupancy(named="*multi_tensor_apply*", at_least=0.8)
@@ -332,7 +349,7 @@ def test_the_fused_optimizer_fails_and_shows_its_registers():
     assert row.split()[-9:] == ["256", "60", "0", "B", "50%", "registers", "67%", "(no", "op)"]
 
 
-def test_attention_of_the_blog():
+def test_attention_of_the_blog() -> None:
     for name, expected in (("attn_sdpa_flash", 0.125), ("attn_sdpa_cudnn", 0.1875)):
         profile = Profile(load_trace(DATA / f"traces_h200/{name}.json.gz"))
         profile.assert_occupancy(expected, role="attention")

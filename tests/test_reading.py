@@ -38,12 +38,12 @@ DATA = Path(__file__).parent / "data/traces_h200"
         ("1e99", None),
     ],
 )
-def test_times_are_exact_nanoseconds(text, expected):
+def test_times_are_exact_nanoseconds(text: str, expected: int | None) -> None:
     assert nanoseconds(text.encode()) == expected
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.gz"))[::7], ids=lambda path: path.name)
-def test_starts_and_durations_equal_an_exact_count(path):
+def test_starts_and_durations_equal_an_exact_count(path: Path) -> None:
     with gzip.open(path) as file:
         rows = json.load(file, parse_float=Decimal)["traceEvents"]
     expected = sorted(
@@ -57,7 +57,7 @@ def test_starts_and_durations_equal_an_exact_count(path):
     assert seen == expected
 
 
-def test_compression_is_told_by_content_not_by_name(tmp_path):
+def test_compression_is_told_by_content_not_by_name(tmp_path: Path) -> None:
     plain = write(tmp_path / "plain.json.gz", step(1, 0, 10), launch(1, 1))
     packed = tmp_path / "packed.json"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -65,14 +65,14 @@ def test_compression_is_told_by_content_not_by_name(tmp_path):
     assert len(load_trace(plain).steps[0].kernels) == len(load_trace(packed).steps[0].kernels) == 1
 
 
-def test_a_top_level_array_is_a_trace(tmp_path):
+def test_a_top_level_array_is_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps([step(1, 0, 10), *launch(1, 1)]))
 
     assert len(load_trace(path).steps[0].kernels) == 1
 
 
-def test_metadata_may_follow_the_events(tmp_path):
+def test_metadata_may_follow_the_events(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     device = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0}
     path.write_text(
@@ -84,7 +84,7 @@ def test_metadata_may_follow_the_events(tmp_path):
     assert (where.devices, where.compute_capability, where.rank) == (("NVIDIA H200",), "9.0", 3)
 
 
-def test_numbers_as_text_are_read(tmp_path):
+def test_numbers_as_text_are_read(tmp_path: Path) -> None:
     rows = launch(1, 1)
     rows[1]["args"].update({"grid": "[2, 66, 1]", "stream": "7", "shared memory": "1024"})
     (kernel,) = load_trace(write(tmp_path / "t.json", rows)).steps[0].kernels
@@ -92,7 +92,7 @@ def test_numbers_as_text_are_read(tmp_path):
     assert (kernel.grid, kernel.stream, kernel.shared_memory_bytes) == ((2, 66, 1), 7, 1024)
 
 
-def broken(tmp_path, name, content):
+def broken(tmp_path: Path, name: str, content: bytes) -> Path:
     path = tmp_path / name
     path.write_bytes(content)
     return path
@@ -120,7 +120,7 @@ PACKED = gzip.compress(json.dumps({"traceEvents": launch(1, 1)}).encode(), mtime
         (PACKED[:20] + b"\x00\x00" + PACKED[22:], "gzip stream corrupt"),
     ],
 )
-def test_unreadable_files_are_refused_in_one_line(tmp_path, content, message):
+def test_unreadable_files_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = broken(tmp_path, "broken.json", content)
 
     with pytest.raises(TraceError, match=message) as caught:
@@ -131,7 +131,7 @@ def test_unreadable_files_are_refused_in_one_line(tmp_path, content, message):
     assert isinstance(caught.value, KernelprofError)
 
 
-def test_missing_files_and_directories_are_refused(tmp_path):
+def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such file"):
         load_trace(tmp_path / "missing.json")
     with pytest.raises(TraceError, match="a directory; expected a trace"):
@@ -152,5 +152,5 @@ def test_missing_files_and_directories_are_refused(tmp_path):
         ("something else", None, None),
     ],
 )
-def test_directions_of_copies(name, kind, is_pageable):
+def test_directions_of_copies(name: str, kind: str | None, is_pageable: bool | None) -> None:
     assert (copy_kind(name), pageable(name)) == (kind, is_pageable)

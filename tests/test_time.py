@@ -8,29 +8,39 @@ import json
 import random
 import textwrap
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from builders import annotation, call, launch, op, step, write
+from builders import Rows, annotation, call, launch, op, step, write
 
-from pytest_kernelprof import MisuseError, NotMeasured, Profile, TooNoisy, load_trace, recordings
+from pytest_kernelprof import MisuseError, NotMeasured, Profile, TooNoisy, Trace, load_trace, recordings
 from pytest_kernelprof.checks import Outcome
-from pytest_kernelprof.comparing import Alternation
+from pytest_kernelprof.comparing import Alternation, Rounds
 from pytest_kernelprof.judging import Judge
 from pytest_kernelprof.load.own import side_of
 from pytest_kernelprof.report.layout import Look
-from pytest_kernelprof.spread import spread_of
+from pytest_kernelprof.spread import Spread, spread_of
 from pytest_kernelprof.time_checks import ROUNDS, Side, Times, faster_than, other_work
 
 SHAPES = Path(__file__).parent / "data/shapes/__kernelprof__/traces"
 RECORDED = {name: next(SHAPES.glob(f"test_guards.test_memory-{name}-*.json.gz")) for name in ("naive", "in_place")}
 
 
-def made(tmp_path, durations, *, cpu=None, name="kernel", note=(), **options):
+def made(
+    tmp_path: Path,
+    durations: Sequence[float | None],
+    *,
+    cpu: Sequence[float] | None = None,
+    name: str = "kernel",
+    note: Any = (),
+    **options: Any,
+) -> Profile:
     """Return a profile whose steps run one kernel of each duration, in us; *cpu* are the lengths of a region."""
-    rows = []
+    rows: list[Rows] = []
     for number, duration in enumerate(durations):
         at = 10_000 * number
         rows.append(step(number, at, 9_000))
@@ -47,33 +57,39 @@ def made(tmp_path, durations, *, cpu=None, name="kernel", note=(), **options):
 # Intervals
 
 
-def test_the_interval_holds_the_true_median():
+def known_spread(values: Sequence[float], tick: float = 0) -> Spread:
+    spread = spread_of(values, tick)
+    assert spread is not None
+    return spread
+
+
+def test_the_interval_holds_the_true_median() -> None:
     draw = random.Random(1)
     for number in (10, 14, 20, 50):
         missed = 0
         for _ in range(4000):
-            spread = spread_of([draw.lognormvariate(0, 1) for _ in range(number)])
+            spread = known_spread([draw.lognormvariate(0, 1) for _ in range(number)])
             missed += not spread.low <= 1 <= spread.high
         assert missed <= (4000 * 0.006 if number == 10 else 2), number
 
 
-def test_few_values_have_a_wide_interval():
-    spread = spread_of([10, 12, 11])
+def test_few_values_have_a_wide_interval() -> None:
+    spread = known_spread([10, 12, 11])
     assert (spread.median, spread.low, spread.high, spread.least, spread.most, spread.number) == (11, 2, 20, 10, 12, 3)
-    assert spread_of([10, 12, 11, 11, 11])[1:3] == (8, 14)
+    assert known_spread([10, 12, 11, 11, 11])[1:3] == (8, 14)
     # Equal by chance: never surer than 1%, nor than the clock.
-    assert spread_of([100] * 5)[1:3] == (99, 101)
-    assert spread_of([100] * 2)[1:3] == (90, 110)
-    assert spread_of([100] * 20)[1:3] == (100, 100)
-    assert spread_of([100] * 20, tick=32)[1:3] == (68, 132)
+    assert known_spread([100] * 5)[1:3] == (99, 101)
+    assert known_spread([100] * 2)[1:3] == (90, 110)
+    assert known_spread([100] * 20)[1:3] == (100, 100)
+    assert known_spread([100] * 20, tick=32)[1:3] == (68, 132)
     assert spread_of([7]) is None
     assert spread_of([]) is None
 
 
-def test_many_values_leave_out_the_outliers():
-    spread = spread_of([*range(100, 120), 10_000])
+def test_many_values_leave_out_the_outliers() -> None:
+    spread = known_spread([*range(100, 120), 10_000])
     assert spread.high < 120
-    assert spread_of(range(5000)).number == 5000
+    assert known_spread(range(5000)).number == 5000
 
 
 @pytest.mark.parametrize(
@@ -86,18 +102,20 @@ def test_many_values_leave_out_the_outliers():
         *[(number, 0, lambda draw: draw.choice((1, 2, 2)), 10) for number in (10, 14, 20)],
     ],
 )
-def test_what_chance_may_turn_green(number, clock, draws, most):
+def test_what_chance_may_turn_green(
+    number: int, clock: int, draws: Callable[[random.Random], float], most: int
+) -> None:
     draw = random.Random(number)
     limit = {14: 0.9999}.get(number, 0.9999) * (1000 if clock else 1)
     limit = 1.5 if number in (10, 20) else limit
-    green = sum(spread_of([draws(draw) for _ in range(number)], clock).high <= limit for _ in range(10_000))
+    green = sum(known_spread([draws(draw) for _ in range(number)], clock).high <= limit for _ in range(10_000))
     assert green <= most
 
 
 # GPU time
 
 
-def test_a_time_within_the_limit_passes(tmp_path):
+def test_a_time_within_the_limit_passes(tmp_path: Path) -> None:
     profile = made(tmp_path, [100, 100.5, 101])
 
     profile.assert_gpu_time(at_most="110 us")
@@ -106,7 +124,7 @@ def test_a_time_within_the_limit_passes(tmp_path):
     profile.assert_gpu_time(at_most="110 us", named="kern*")
 
 
-def test_a_time_beyond_the_limit_fails_with_its_kernels(tmp_path):
+def test_a_time_beyond_the_limit_fails_with_its_kernels(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as error:
         made(tmp_path, [100, 101, 102]).assert_gpu_time(at_most="90 us")
     assert str(error.value).splitlines() == [
@@ -122,43 +140,44 @@ def test_a_time_beyond_the_limit_fails_with_its_kernels(tmp_path):
 @pytest.mark.parametrize(
     "limit", [{"at_most": "101500 ns"}, {"at_least": "101500 ns"}, {"between": ("1 us", "103 us")}]
 )
-def test_a_limit_within_the_spread_is_too_noisy(tmp_path, limit):
+def test_a_limit_within_the_spread_is_too_noisy(tmp_path: Path, limit: dict[str, Any]) -> None:
     with pytest.raises(TooNoisy, match=r"too noisy to judge: GPU time 101.0 us a step .*"):
         made(tmp_path, [100, 101, 102]).assert_gpu_time(**limit)
 
 
-def test_too_noisy_is_not_measured_and_no_assertion_error():
+def test_too_noisy_is_not_measured_and_no_assertion_error() -> None:
     assert issubclass(TooNoisy, NotMeasured)
     assert not issubclass(TooNoisy, AssertionError)
 
 
-def test_a_time_that_reads_like_its_limit_is_told_in_full(tmp_path):
+def test_a_time_that_reads_like_its_limit_is_told_in_full(tmp_path: Path) -> None:
     told = r"expected at most 5.0 ms \(5030000 ns against 5029000 ns\)"
     with pytest.raises(AssertionError, match=told):
         made(tmp_path, [5030] * 20).assert_gpu_time(at_most="5029 us")
 
 
-def test_one_step_shows_no_spread(tmp_path):
+def test_one_step_shows_no_spread(tmp_path: Path) -> None:
     with pytest.raises(TooNoisy, match="a single step shows no spread; GPU time 100.0 us a step"):
         made(tmp_path, [100]).assert_gpu_time(at_most="1 s")
 
 
-def test_a_shared_gpu_is_too_noisy_whatever_the_times(tmp_path):
+def test_a_shared_gpu_is_too_noisy_whatever_the_times(tmp_path: Path) -> None:
     why = "another process (pid 7) uses GPU 0 too"
     profile = made(tmp_path, [100] * 20, note={"shared_gpu": why, "canary_devices": []})
-    for limit in ({"at_most": "1 s"}, {"at_most": "1 us"}, {"at_least": "1 us"}):
+    limits: list[dict[str, Any]] = [{"at_most": "1 s"}, {"at_most": "1 us"}, {"at_least": "1 us"}]
+    for limit in limits:
         with pytest.raises(TooNoisy, match=r"another process \(pid 7\) uses GPU 0 too; GPU time 100.0 us a step"):
             profile.assert_gpu_time(**limit)
     profile.assert_kernel_count(1)
 
 
-def test_nothing_on_the_gpu_is_a_failure(tmp_path):
+def test_nothing_on_the_gpu_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no GPU time a step: no GPU event found, expected at most 1.0 s"):
         made(tmp_path, [100, 101]).assert_gpu_time(at_most="1 s", named="absent")
 
 
-def test_lost_kernels_are_not_measured_unless_what_was_seen_breaks_the_limit(tmp_path):
-    rows = []
+def test_lost_kernels_are_not_measured_unless_what_was_seen_breaks_the_limit(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(3):
         at = 1000 * number
         rows += [step(number, at, 900), launch(at + 10, 10 * number + 1, dur=100)]
@@ -173,23 +192,23 @@ def test_lost_kernels_are_not_measured_unless_what_was_seen_breaks_the_limit(tmp
         profile.assert_gpu_time(at_most="90 us")
 
 
-def test_a_kernel_without_duration_is_not_measured(tmp_path):
-    rows = []
+def test_a_kernel_without_duration_is_not_measured(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(3):
         rows += [step(number, 1000 * number, 900), launch(1000 * number + 10, number + 1, dur=None)]
     with pytest.raises(NotMeasured, match="has no duration in the trace"):
         Profile(load_trace(write(tmp_path / "t.json", *rows))).assert_gpu_time(at_most="1 s")
 
 
-def test_times_that_were_rounded_to_nothing_are_not_measured(tmp_path):
+def test_times_that_were_rounded_to_nothing_are_not_measured(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="GPU time not measured: it took no time in the trace, whose clock is too"):
         made(tmp_path, [0, 0, 0]).assert_gpu_time(at_most="1 s")
     with pytest.raises(NotMeasured, match="CPU time not measured: it took no time in the trace"):
         made(tmp_path, [1, 1, 1], cpu=[0, 0, 0]).assert_cpu_time(at_most="1 s", region="part")
 
 
-def test_steps_that_disagree_fail_before_they_are_timed(tmp_path):
-    rows = []
+def test_steps_that_disagree_fail_before_they_are_timed(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number, name in enumerate(("a", "b", "a")):
         rows += [step(number, 1000 * number, 900), launch(1000 * number + 10, number + 1, name=name, dur=100)]
     trace = load_trace(write(tmp_path / "t.json", *rows))
@@ -200,12 +219,12 @@ def test_steps_that_disagree_fail_before_they_are_timed(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["100", "1 min", 1.5, -1, True, "-1 us", ""])
-def test_what_is_no_time_is_refused(tmp_path, wrong):
+def test_what_is_no_time_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(MisuseError, match="is no time; accepted: a whole number of nanoseconds, or text such as"):
         made(tmp_path, [100, 100]).assert_gpu_time(at_most=wrong)
 
 
-def test_a_time_needs_a_limit(tmp_path):
+def test_a_time_needs_a_limit(tmp_path: Path) -> None:
     with pytest.raises(MisuseError, match=r"needs a limit; accepted: at_most=, at_least= or between"):
         made(tmp_path, [100, 100]).assert_gpu_time()
 
@@ -213,7 +232,7 @@ def test_a_time_needs_a_limit(tmp_path):
 # CPU time
 
 
-def test_the_time_of_a_region(tmp_path):
+def test_the_time_of_a_region(tmp_path: Path) -> None:
     profile = made(tmp_path, [1, 1, 1], cpu=[100, 102, 104])
 
     assert profile.cpu_time_ns == 9_000_000
@@ -232,8 +251,8 @@ def test_the_time_of_a_region(tmp_path):
         profile.assert_cpu_time(at_most="1 s", region="parts")
 
 
-def test_nested_ranges_of_one_name_count_once(tmp_path):
-    rows = []
+def test_nested_ranges_of_one_name_count_once(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(2):
         at = 1000 * number
         rows += [step(number, at, 900), annotation("part", at + 10, 100), annotation("part", at + 20, 30)]
@@ -243,7 +262,7 @@ def test_nested_ranges_of_one_name_count_once(tmp_path):
     assert profile.region("part").cpu_time_ns == 200_000  # 100 and 50 on one thread, 50 on the other.
 
 
-def test_a_region_that_a_step_lacks_or_that_never_ended_is_not_measured(tmp_path):
+def test_a_region_that_a_step_lacks_or_that_never_ended_is_not_measured(tmp_path: Path) -> None:
     rows = [
         step(0, 0, 900),
         annotation("part", 10, 100),
@@ -259,7 +278,7 @@ def test_a_region_that_a_step_lacks_or_that_never_ended_is_not_measured(tmp_path
         profile.assert_cpu_time(at_most="1 s", region="open")
 
 
-def test_a_file_without_steps_has_no_cpu_time(tmp_path):
+def test_a_file_without_steps_has_no_cpu_time(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="marks neither steps nor"):
         Profile(load_trace(write(tmp_path / "t.json", launch(1, 1)))).assert_cpu_time(at_most="1 s")
 
@@ -267,20 +286,20 @@ def test_a_file_without_steps_has_no_cpu_time(tmp_path):
 # Two functions
 
 
-def side(name, values, **known):
+def side(name: str, values: Sequence[Any], **known: Any) -> Side:
     return Side(name, Times("GPU time", tuple(values), **known))
 
 
-def outcome(fast, slow, by):
+def outcome(fast: Sequence[float], slow: Sequence[float], by: float) -> Outcome:
     return faster_than(side("fast", fast), side("slow", slow), by).outcome
 
 
-def noisy(draw, number, time, noise):
+def noisy(draw: random.Random, number: int, time: float, noise: float) -> list[float]:
     return [time * draw.lognormvariate(0, noise) for _ in range(number)]
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.03, 0.1, 0.5, 1.5])
-def test_nothing_is_faster_than_itself(noise):
+def test_nothing_is_faster_than_itself(noise: float) -> None:
     draw = random.Random(noise)
     found = Counter(
         outcome(noisy(draw, ROUNDS, 1000, noise), noisy(draw, ROUNDS, 1000, noise), 1.05) for _ in range(2000)
@@ -289,7 +308,7 @@ def test_nothing_is_faster_than_itself(noise):
     assert noise > 0.02 or found[Outcome.FAIL] == 2000
 
 
-def test_chance_alone_seldom_makes_anything_faster_than_itself():
+def test_chance_alone_seldom_makes_anything_faster_than_itself() -> None:
     draw = random.Random(3)
     passed = sum(
         outcome(noisy(draw, number, 1000, 0.1), noisy(draw, number, 1000, 0.1), 1) is Outcome.PASS
@@ -299,7 +318,7 @@ def test_chance_alone_seldom_makes_anything_faster_than_itself():
     assert passed <= 2
 
 
-def test_what_is_almost_three_times_as_fast_is_twice_as_fast():
+def test_what_is_almost_three_times_as_fast_is_twice_as_fast() -> None:
     draw = random.Random(4)
     for noise in (0.01, 0.05, 0.1):
         for _ in range(500):
@@ -307,7 +326,7 @@ def test_what_is_almost_three_times_as_fast_is_twice_as_fast():
             assert outcome(noisy(draw, ROUNDS, 2800, noise), noisy(draw, ROUNDS, 1000, noise), 1) is Outcome.FAIL
 
 
-def test_what_drifts_meets_both_alike():
+def test_what_drifts_meets_both_alike() -> None:
     draw = random.Random(5)
     drift = [1 + 0.1 * number for number in range(20)]
     fast = [100 * factor * draw.uniform(0.99, 1.01) for factor in drift]
@@ -316,7 +335,7 @@ def test_what_drifts_meets_both_alike():
     assert outcome(fast, slow, 1.4) is Outcome.FAIL
 
 
-def test_a_tick_of_the_clock_decides_nothing():
+def test_a_tick_of_the_clock_decides_nothing() -> None:
     ticks = {"tick_ns": 32}
     fast, slow = side("fast", [832] * ROUNDS, **ticks), side("slow", [864] * ROUNDS, **ticks)
     assert faster_than(fast, slow, 1).outcome is Outcome.TOO_NOISY
@@ -324,19 +343,19 @@ def test_a_tick_of_the_clock_decides_nothing():
     assert faster_than(fast, slow, 1.5).outcome is Outcome.PASS
 
 
-def test_single_outliers_decide_nothing():
+def test_single_outliers_decide_nothing() -> None:
     fast, slow = [100] * ROUNDS, [130] * ROUNDS
     fast[0] = fast[7] = 5000
     assert outcome(fast, slow, 1.2) is Outcome.PASS
     assert outcome(slow, fast, 1) is Outcome.FAIL
 
 
-def test_equal_times_are_not_faster():
+def test_equal_times_are_not_faster() -> None:
     assert outcome([100] * 20, [100] * 20, 1) is Outcome.TOO_NOISY
     assert outcome([100] * 20, [100] * 20, 1.05) is Outcome.FAIL
 
 
-def test_what_was_not_measured_is_not_compared():
+def test_what_was_not_measured_is_not_compared() -> None:
     times = [100] * 20
     untold = faster_than(side("a", times), side("b", times, why_not_measured="kernels are missing"), 1)
     assert (untold.outcome, untold.headline) == (
@@ -354,31 +373,33 @@ def test_what_was_not_measured_is_not_compared():
 class Twice:
     """What can be called again, made of traces."""
 
-    def __init__(self, name, again):
+    def __init__(self, name: str, again: Trace) -> None:
         self.name = name
         self.again = again
-        self.rounds = []
+        self.rounds: list[Rounds] = []
 
-    def alternate(self, other, rounds):
+    def alternate(self, other: Any, rounds: Rounds) -> Alternation:
         self.rounds.append(rounds)
         judge = Judge(look=Look(), keep_trace=lambda: "against.json.gz", origin=None)
         return Alternation((self.again, other.again), judge)
 
-    def allocated(self):
+    def allocated(self, *, compiled: bool) -> tuple[()]:  # noqa: ARG002 - it allocates nothing
         return ()
 
 
-def pair(tmp_path, fast, slow, *, again_name="kernel", **options):
+def pair(
+    tmp_path: Path, fast: float, slow: float, *, again_name: str = "kernel", **options: Any
+) -> tuple[Profile, Profile, Twice]:
     """Return two profiles, and what was asked of the first when it was called again."""
     profiles, twices = [], []
     for name, time in (("fast", fast), ("slow", slow)):
         times = [time + 0.01 * n for n in range(30)]
         twices.append(Twice(name, made(tmp_path, times, cpu=[time] * 30, name=again_name)._trace))
         profiles.append(made(tmp_path, [time] * 3, cpu=[time] * 3, repeatable=twices[-1], **options))
-    return *profiles, twices[0]
+    return profiles[0], profiles[1], twices[0]
 
 
-def test_the_faster_one_passes_and_the_slower_one_fails_with_both_medians(tmp_path):
+def test_the_faster_one_passes_and_the_slower_one_fails_with_both_medians(tmp_path: Path) -> None:
     fast, slow, asked = pair(tmp_path, 100, 250)
 
     fast.assert_faster_than(slow)
@@ -403,14 +424,14 @@ def test_the_faster_one_passes_and_the_slower_one_fails_with_both_medians(tmp_pa
     assert asked.rounds == [(30, False)] * 5
 
 
-def test_more_steps_are_asked_for(tmp_path):
+def test_more_steps_are_asked_for(tmp_path: Path) -> None:
     fast, slow, asked = pair(tmp_path, 100, 250)
     fast.assert_faster_than(slow, steps=40)
     made(tmp_path, [100] * 35, repeatable=asked).assert_faster_than(slow)
     assert asked.rounds == [(40, True), (35, False)]
 
 
-def test_a_function_that_does_something_else_later_is_not_compared(tmp_path):
+def test_a_function_that_does_something_else_later_is_not_compared(tmp_path: Path) -> None:
     fast, slow, _ = pair(tmp_path, 100, 250, again_name="other kernel")
     with pytest.raises(NotMeasured, match="called again, fast did something else: other kernel, which its profile has"):
         fast.assert_faster_than(slow)
@@ -419,7 +440,7 @@ def test_a_function_that_does_something_else_later_is_not_compared(tmp_path):
         fast.assert_faster_than(slow)
 
 
-def test_what_cannot_be_called_again_is_not_compared(tmp_path):
+def test_what_cannot_be_called_again_is_not_compared(tmp_path: Path) -> None:
     one, other = made(tmp_path, [100] * 3), made(tmp_path, [300] * 3)
     for by, told in ((1, "expected to be faster"), (2, "expected at least 2 times as fast")):
         with pytest.raises(NotMeasured, match=f"blocks and recorded traces cannot be called alternately; {told}"):
@@ -441,20 +462,20 @@ def test_what_cannot_be_called_again_is_not_compared(tmp_path):
         ({"nmed": "x"}, "nmed= is no selector; did you mean named="),
     ],
 )
-def test_wrong_comparisons_are_refused(tmp_path, arguments, message):
+def test_wrong_comparisons_are_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     fast, slow, _ = pair(tmp_path, 100, 250)
     with pytest.raises(MisuseError, match=message):
         fast.assert_faster_than(slow, **arguments)
 
 
-def test_what_is_no_profile_is_refused(tmp_path):
+def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         MisuseError, match=r"assert_faster_than\(3\) is no profile; accepted: what profiled\(\) returns"
     ):
-        made(tmp_path, [100] * 3).assert_faster_than(3)
+        made(tmp_path, [100] * 3).assert_faster_than(3)  # type: ignore[arg-type]  # what is tested
 
 
-def test_checks_collect_what_is_too_noisy(tmp_path):
+def test_checks_collect_what_is_too_noisy(tmp_path: Path) -> None:
     profile = made(tmp_path, [100, 101, 102])
     with pytest.raises(TooNoisy, match="2 of 2 checks did not pass"), profile.checks():
         profile.assert_gpu_time(at_most="101 us")
@@ -464,7 +485,7 @@ def test_checks_collect_what_is_too_noisy(tmp_path):
         profile.assert_kernel_count(2)
 
 
-def test_neither_side_always_comes_first():
+def test_neither_side_always_comes_first() -> None:
     assert [side_of(number) for number in range(10)] == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
 
 
@@ -516,14 +537,14 @@ GUARDS = """
 
 
 @pytest.fixture
-def recorded(pytester, needs_torch):
+def recorded(pytester: pytest.Pytester, needs_torch: None) -> pytest.RunResult:
     pytester.makepyfile(test_it=GUARDS)
     result = pytester.runpytest_inprocess("--kernelprof-record", "-rA")
     result.assert_outcomes(passed=1, failed=2)
     return result
 
 
-def test_two_functions_are_called_alternately_and_once_for_all_assertions(recorded):
+def test_two_functions_are_called_alternately_and_once_for_all_assertions(recorded: pytest.RunResult) -> None:
     recorded.stdout.fnmatch_lines(
         [
             "*AssertionError: 0.* times as fast (*) as fast, CPU time, expected to be faster*",
@@ -536,26 +557,28 @@ def test_two_functions_are_called_alternately_and_once_for_all_assertions(record
     assert "kernelprof: 9 of 9 profiles recorded" in recorded.outlines
 
 
-def test_comparisons_replay(recorded, pytester):
+def test_comparisons_replay(recorded: pytest.RunResult, pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--kernelprof-replay=always")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*as fast (*) as fast, CPU time, expected to be faster*", "*replayed: recorded on *"])
 
 
-def test_comparisons_of_other_functions_or_more_calls_do_not_replay(recorded, pytester):
+def test_comparisons_of_other_functions_or_more_calls_do_not_replay(
+    recorded: pytest.RunResult, pytester: pytest.Pytester
+) -> None:
     changed = GUARDS.replace("slow.assert_faster_than(fast, on", "slow.assert_faster_than(fast, steps=50, on")
     pytester.makepyfile(test_it=changed)
     result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-k", "slower")
     result.stdout.fnmatch_lines(["*ReplayError: no recording to replay*"])
 
 
-def test_comparisons_count_for_nothing(pytester, needs_torch):
+def test_comparisons_count_for_nothing(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(test_it=GUARDS)
     result = pytester.runpytest_inprocess("--kernelprof", "--kernelprof-require=3", "-k", "test_faster")
     result.stdout.fnmatch_lines(["kernelprof: 2 profiles measured, --kernelprof-require=3"])
 
 
-def test_modes_hold_again_when_a_function_is_called_again(pytester, needs_torch):
+def test_modes_hold_again_when_a_function_is_called_again(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(
         """
         import pytest, torch
@@ -601,7 +624,7 @@ def test_modes_hold_again_when_a_function_is_called_again(pytester, needs_torch)
     pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=1)
 
 
-def test_the_function_is_let_go_of_when_its_test_ends(pytester, needs_torch):
+def test_the_function_is_let_go_of_when_its_test_ends(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(
         """
         import gc, weakref, pytest, torch
@@ -631,7 +654,7 @@ def test_the_function_is_let_go_of_when_its_test_ends(pytester, needs_torch):
     pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=2)
 
 
-def test_a_comparison_of_other_arguments_does_not_replay(recorded, pytester):
+def test_a_comparison_of_other_arguments_does_not_replay(recorded: pytest.RunResult, pytester: pytest.Pytester) -> None:
     """Both profiles are recorded anew, and the old comparison is put back, as a bad merge would."""
     (path,) = (pytester.path / "__kernelprof__/traces").glob("*slower*slow*against*fast*")
     old = path.read_bytes()
@@ -651,7 +674,9 @@ def test_a_comparison_of_other_arguments_does_not_replay(recorded, pytester):
     result.stdout.fnmatch_lines(["*ReplayError: recording * cannot be replayed: *had arguments=*"])
 
 
-def test_a_comparison_older_than_its_profiles_does_not_replay(recorded, pytester):
+def test_a_comparison_older_than_its_profiles_does_not_replay(
+    recorded: pytest.RunResult, pytester: pytest.Pytester
+) -> None:
     note = {"date": "2020-01-01T00:00:00+00:00"}
     (path,) = (pytester.path / "__kernelprof__/traces").glob("*slower*slow*against*fast*")
     document = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=dict[str, msgspec.Raw])
@@ -662,7 +687,7 @@ def test_a_comparison_older_than_its_profiles_does_not_replay(recorded, pytester
     result.stdout.fnmatch_lines(["*cannot be replayed: it is of 2020-01-01* older than the profile of *"])
 
 
-def test_json_of_a_recording_says_what_alternated(recorded, pytester):
+def test_json_of_a_recording_says_what_alternated(recorded: pytest.RunResult, pytester: pytest.Pytester) -> None:
     (path,) = (pytester.path / "__kernelprof__/traces").glob("*slower*slow*against*fast*")
     note = json.loads(gzip.decompress(path.read_bytes()))["pytest_kernelprof"]
     assert (note["function"], note["steps"]) == ("often", 60)
@@ -675,7 +700,7 @@ def test_json_of_a_recording_says_what_alternated(recorded, pytester):
     }
 
 
-def judged(pytester, source, *arguments):
+def judged(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(source)
     return pytester.runpytest_inprocess("--kernelprof", *arguments)
 
@@ -713,20 +738,22 @@ SHARED = """
 """
 
 
-def test_one_comparison_never_answers_for_another(pytester, needs_torch):
+def test_one_comparison_never_answers_for_another(pytester: pytest.Pytester, needs_torch: None) -> None:
     result = judged(pytester, SHARED, "-rA")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines_random(["PASSED *test_true", "FAILED *test_false*", "FAILED *test_names_that_run*"])
 
 
-def test_recorded_comparisons_never_answer_for_each_other(pytester, needs_torch):
+def test_recorded_comparisons_never_answer_for_each_other(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(SHARED)
     pytester.runpytest_inprocess("--kernelprof-record")
     result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-rA")
     result.assert_outcomes(passed=1, failed=2)
 
 
-def test_a_function_that_raises_when_it_is_called_again_is_no_caught_regression(pytester, needs_torch):
+def test_a_function_that_raises_when_it_is_called_again_is_no_caught_regression(
+    pytester: pytest.Pytester, needs_torch: None
+) -> None:
     result = judged(
         pytester,
         """
@@ -752,7 +779,7 @@ def test_a_function_that_raises_when_it_is_called_again_is_no_caught_regression(
     )
 
 
-def test_a_skip_when_it_is_called_again_hides_nothing(pytester, needs_torch):
+def test_a_skip_when_it_is_called_again_hides_nothing(pytester: pytest.Pytester, needs_torch: None) -> None:
     result = judged(
         pytester,
         """
@@ -776,7 +803,7 @@ def test_a_skip_when_it_is_called_again_hides_nothing(pytester, needs_torch):
     result.stdout.fnmatch_lines(["*CaptureError: skipping raised when it was called again*Skipped: not now*"])
 
 
-def test_an_island_without_autocast_keeps_what_was_cast_around_it(pytester, needs_torch):
+def test_an_island_without_autocast_keeps_what_was_cast_around_it(pytester: pytest.Pytester, needs_torch: None) -> None:
     result = judged(
         pytester,
         """
@@ -802,7 +829,9 @@ def test_an_island_without_autocast_keeps_what_was_cast_around_it(pytester, need
     result.assert_outcomes(passed=1)
 
 
-def test_comparisons_replay_from_another_root_and_under_another_name(pytester, needs_torch):
+def test_comparisons_replay_from_another_root_and_under_another_name(
+    pytester: pytest.Pytester, needs_torch: None
+) -> None:
     pytester.mkdir("sub")
     (pytester.path / "sub/test_it.py").write_text(textwrap.dedent(SHARED))
     pytester.runpytest_inprocess("--kernelprof-record", "sub")
@@ -812,7 +841,7 @@ def test_comparisons_replay_from_another_root_and_under_another_name(pytester, n
     assert "ReplayError" not in result.stdout.str()
 
 
-def test_autocast_is_compared_with_what_it_was(pytester, needs_torch):
+def test_autocast_is_compared_with_what_it_was(pytester: pytest.Pytester, needs_torch: None) -> None:
     result = judged(
         pytester,
         """
@@ -836,13 +865,13 @@ def test_autocast_is_compared_with_what_it_was(pytester, needs_torch):
     result.assert_outcomes(passed=1)
 
 
-def test_modes_are_restored_whatever_held_and_whatever_holds(needs_torch):
+def test_modes_are_restored_whatever_held_and_whatever_holds(needs_torch: None) -> None:
     """Every combination of inference mode, gradients and autocast, within every other one."""
     import torch
 
     from pytest_kernelprof.capture.surroundings import surroundings_of, under
 
-    def enter(stack, inference, grad, autocast):
+    def enter(stack: ExitStack, inference: bool, grad: bool, autocast: bool) -> None:
         if autocast:
             stack.enter_context(torch.autocast("cpu", dtype=torch.bfloat16))
         stack.enter_context(torch.inference_mode(inference))
@@ -865,9 +894,9 @@ def test_modes_are_restored_whatever_held_and_whatever_holds(needs_torch):
 # What the steps hold
 
 
-def test_steps_that_disagree_are_not_compared(tmp_path):
+def test_steps_that_disagree_are_not_compared(tmp_path: Path) -> None:
     _, slow, asked = pair(tmp_path, 100, 250)
-    rows = []
+    rows: list[Rows] = []
     for number in range(30):
         at = 10_000 * number
         rows += [
@@ -886,11 +915,11 @@ def test_steps_that_disagree_are_not_compared(tmp_path):
         profile.assert_gpu_time(at_most="1 s")
 
 
-def test_lost_events_leave_open_whether_later_calls_agree(tmp_path):
+def test_lost_events_leave_open_whether_later_calls_agree(tmp_path: Path) -> None:
     _, slow, asked = pair(tmp_path, 100, 250)
 
-    def uneven(*more):
-        rows = []
+    def uneven(*more: dict[str, Any]) -> Trace:
+        rows: list[Rows] = []
         for number in range(30):
             at = 10_000 * number
             rows += [step(number, at, 9_000), op("aten::thing", at + 10, 8), annotation("part", at + 5, 20)]
@@ -906,8 +935,8 @@ def test_lost_events_leave_open_whether_later_calls_agree(tmp_path):
             profile.assert_faster_than(slow, by=2, region="part")
 
 
-def test_a_step_without_any_chosen_event_is_a_failure(tmp_path):
-    rows = []
+def test_a_step_without_any_chosen_event_is_a_failure(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(20):
         at = 1000 * number
         rows += [step(number, at, 900), annotation("part", at + 5, 20)]
@@ -918,7 +947,7 @@ def test_a_step_without_any_chosen_event_is_a_failure(tmp_path):
             Profile(trace, steps_may_differ=differ).assert_gpu_time(at_most="50 us", region="part")
 
 
-def test_steps_that_may_differ_each_have_to_hold_a_limit(tmp_path):
+def test_steps_that_may_differ_each_have_to_hold_a_limit(tmp_path: Path) -> None:
     times = [100] * 19 + [5000]
     made(tmp_path, times).assert_gpu_time(at_most="200 us")
     with pytest.raises(TooNoisy):
@@ -926,25 +955,26 @@ def test_steps_that_may_differ_each_have_to_hold_a_limit(tmp_path):
     made(tmp_path, times, steps_may_differ=True).assert_gpu_time(at_most="6 ms")
 
 
-def test_what_is_lost_outside_a_region_leaves_open_whether_the_steps_agree(tmp_path):
-    rows = []
+def test_what_is_lost_outside_a_region_leaves_open_whether_the_steps_agree(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(3):
         at = 1000 * number
         rows += [step(number, at, 900), annotation("part", at + 5, 100), launch(at + 10, 10 * number + 1, dur=100)]
     rows.append(call("cudaLaunchKernel", 1500, 999))
     profile = Profile(load_trace(write(tmp_path / "t.json", *rows)))
-    for check in (
+    checks: list[Callable[[], None]] = [
         lambda: profile.assert_kernel_count(1, region="part"),
         lambda: profile.assert_gpu_time(at_most="1 s", region="part"),
         lambda: profile.assert_kernel_sequence(["*Fill*"], region="part"),
         lambda: profile.assert_dtypes({"fp32"}, region="part"),
-    ):
+    ]
+    for check in checks:
         with pytest.raises(NotMeasured):
             check()
 
 
-def test_a_region_in_a_region(tmp_path):
-    rows = []
+def test_a_region_in_a_region(tmp_path: Path) -> None:
+    rows: list[Rows] = []
     for number in range(2):
         at = 1000 * number
         rows += [step(number, at, 900), annotation("fwd", at + 10, 300), annotation("attn", at + 20, 50)]
@@ -959,7 +989,7 @@ def test_a_region_in_a_region(tmp_path):
         profile.region("attn").assert_cpu_time(at_most="1 s", region="fwd")
 
 
-def test_a_region_that_does_not_exist_is_named_on_a_cpu_too(tmp_path):
+def test_a_region_that_does_not_exist_is_named_on_a_cpu_too(tmp_path: Path) -> None:
     rows = [
         row for number in range(2) for row in (step(number, 1000 * number, 900), op("aten::mul", 1000 * number + 5, 5))
     ]
@@ -968,7 +998,7 @@ def test_a_region_that_does_not_exist_is_named_on_a_cpu_too(tmp_path):
         profile.assert_cpu_time(at_most="1 s", region="nope")
 
 
-def test_cut_and_lost_steps_have_no_time(tmp_path):
+def test_cut_and_lost_steps_have_no_time(tmp_path: Path) -> None:
     cut = [step(0, 0, 900), step(1, 1000, 900), op("aten::mul", 1010, 5)]
     trace = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "T", "tid": 0, "ts": 0, "dur": 1500}
     with pytest.raises(NotMeasured, match="ProfilerStep#1 was cut"):
@@ -980,7 +1010,7 @@ def test_cut_and_lost_steps_have_no_time(tmp_path):
         lost.assert_peak_memory(at_most="1 TiB")
 
 
-def test_the_same_kernels_with_other_copies_are_something_else():
+def test_the_same_kernels_with_other_copies_are_something_else() -> None:
     naive, in_place = (Profile(load_trace(RECORDED[name])) for name in ("naive", "in_place"))
     told = other_work("f", naive.steps, in_place.steps)
     assert told is not None

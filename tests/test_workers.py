@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,15 +32,15 @@ from pytest_kernelprof.options import RunOptions
         (0, 1, "0,1", "0", None),
     ],
 )
-def test_each_worker_takes_one_gpu(worker, count, visible, mine, why):
+def test_each_worker_takes_one_gpu(worker: int, count: int, visible: str, mine: str, why: str | None) -> None:
     environment = {"CUDA_VISIBLE_DEVICES": visible}
     assert workers.take_gpu(worker, count, environment) == why
     assert environment["CUDA_VISIBLE_DEVICES"] == mine
 
 
-def test_gpus_are_counted_where_no_variable_lists_them(monkeypatch, tmp_path):
+def test_gpus_are_counted_where_no_variable_lists_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "device_count", lambda: 2)
-    environment = {}
+    environment: dict[str, str] = {}
     assert workers.take_gpu(1, 2, environment) is None
     assert environment == {"CUDA_VISIBLE_DEVICES": "1"}
 
@@ -52,31 +54,33 @@ def test_gpus_are_counted_where_no_variable_lists_them(monkeypatch, tmp_path):
     assert environment == {"HIP_VISIBLE_DEVICES": "1"}
 
 
-def test_amd_counts_among_what_the_runtime_shows():
+def test_amd_counts_among_what_the_runtime_shows() -> None:
     environment = {"ROCR_VISIBLE_DEVICES": "4,5"}
     assert workers.take_gpu(1, 2, environment) is None
     assert environment == {"ROCR_VISIBLE_DEVICES": "4,5", "HIP_VISIBLE_DEVICES": "1"}
 
 
-def test_without_a_known_gpu_nothing_is_promised(monkeypatch, tmp_path):
+def test_without_a_known_gpu_nothing_is_promised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "device_count", lambda: None)
     monkeypatch.setattr(workers, "_AMD_NODES", tmp_path)
-    environment = {}
-    assert workers.take_gpu(0, 2, environment).endswith("how many GPUs there are is not known")
+    environment: dict[str, str] = {}
+    assert (workers.take_gpu(0, 2, environment) or "").endswith("how many GPUs there are is not known")
     assert workers.take_gpu(0, 1, environment) is None
     assert environment == {}
-    assert workers.take_gpu(0, 2, {"CUDA_VISIBLE_DEVICES": ""}).endswith("is not known")
+    assert (workers.take_gpu(0, 2, {"CUDA_VISIBLE_DEVICES": ""}) or "").endswith("is not known")
 
 
-def share(monkeypatch, count, devices, *, begun=False, enabled=True):
-    config = SimpleNamespace(workerinput={"workerid": "gw1", "workercount": count})
+def share(
+    monkeypatch: pytest.MonkeyPatch, count: int, devices: str, *, begun: bool = False, enabled: bool = True
+) -> tuple[str | None, str]:
+    config: Any = SimpleNamespace(workerinput={"workerid": "gw1", "workercount": count})
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setattr(capture, "cuda_has_begun", lambda: begun)
     told = plugin._share_gpus(config, RunOptions(enabled=enabled, devices=devices))
     return told, os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-def test_sharing_is_said_of_several_workers_only(monkeypatch):
+def test_sharing_is_said_of_several_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert share(monkeypatch, 1, "shared") == (None, "3,5")
     advice = "4 xdist workers may share the GPU (kernelprof_devices = spread gives each its own)"
     assert share(monkeypatch, 4, "shared") == (advice, "3,5")
@@ -85,7 +89,7 @@ def test_sharing_is_said_of_several_workers_only(monkeypatch):
     assert share(monkeypatch, 2, "spread", enabled=False) == (None, "3,5")
 
 
-def test_after_cuda_began_nobody_can_be_given_a_gpu(monkeypatch):
+def test_after_cuda_began_nobody_can_be_given_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     late = "2 xdist workers may share the GPU: CUDA had started before each could be given its own"
     assert share(monkeypatch, 2, "spread", begun=True) == (late, "3,5")
     assert share(monkeypatch, 1, "spread", begun=True) == (None, "3,5")
@@ -94,9 +98,11 @@ def test_after_cuda_began_nobody_can_be_given_a_gpu(monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "torch_says", "begun"), [(0, False, True), (3, False, False), (3, True, True), (100, False, True)]
 )
-def test_cuda_has_begun_once_the_driver_answers(monkeypatch, answer, torch_says, begun):
+def test_cuda_has_begun_once_the_driver_answers(
+    monkeypatch: pytest.MonkeyPatch, answer: int, torch_says: bool, begun: bool
+) -> None:
     library = SimpleNamespace(cuDeviceGetCount=lambda _: answer)
-    monkeypatch.setattr(driver.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     monkeypatch.setitem(
         sys.modules,
         "torch",
@@ -105,26 +111,26 @@ def test_cuda_has_begun_once_the_driver_answers(monkeypatch, answer, torch_says,
     assert capture.cuda_has_begun() is begun
 
 
-def test_whether_hip_has_begun_nothing_tells(monkeypatch):
+def test_whether_hip_has_begun_nothing_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_CUDA", "libnothing.so")
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(hip="7.0")))
     assert capture.cuda_has_begun()
 
 
-def test_two_variables_tell_nothing_for_certain():
+def test_two_variables_tell_nothing_for_certain() -> None:
     environment = {"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "3"}
     assert workers.take_gpu(1, 2, environment) is not None
     assert environment == {"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "3"}
 
 
-def test_without_driver_and_torch_nothing_has_begun(monkeypatch):
+def test_without_driver_and_torch_nothing_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setattr(driver, "_CUDA", "libnothing.so")
     assert not capture.cuda_has_begun()
 
 
-def test_workers_with_names_of_their_own_may_share(monkeypatch):
-    config = SimpleNamespace(workerinput={"workerid": "alpha", "workercount": 2})
+def test_workers_with_names_of_their_own_may_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    config: Any = SimpleNamespace(workerinput={"workerid": "alpha", "workercount": 2})
     monkeypatch.setattr(capture, "cuda_has_begun", lambda: False)
     told = plugin._share_gpus(config, RunOptions(enabled=True, devices="spread"))
     assert told == "2 xdist workers may share the GPU: the worker has a name of its own, 'alpha'"
@@ -133,21 +139,21 @@ def test_workers_with_names_of_their_own_may_share(monkeypatch):
 class FakeNvml:
     """The driver's library, with what it is to answer."""
 
-    def __init__(self, pids=(), *, count=2, fails=False):
+    def __init__(self, pids: tuple[int, ...] = (), *, count: int = 2, fails: bool = False) -> None:
         self.pids = pids
         self.count = count
         self.fails = fails
 
-    def nvmlDeviceGetCount_v2(self, count):  # noqa: N802 - NVML's name
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:  # noqa: N802 - NVML's name
         count._obj.value = self.count
         return int(self.fails)
 
-    def nvmlDeviceGetHandleByUUID(self, uuid, handle):  # noqa: N802
+    def nvmlDeviceGetHandleByUUID(self, uuid: bytes, handle: Any) -> int:  # noqa: N802
         assert uuid == b"GPU-12"
         handle._obj.value = 1
         return int(self.fails)
 
-    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle, count, found):  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, found: Any) -> int:  # noqa: N802
         assert isinstance(handle, ctypes.c_void_p)
         count._obj.value = len(self.pids)
         for place, pid in enumerate(self.pids):
@@ -171,12 +177,12 @@ TORCH = SimpleNamespace(
         ((4711, 4712), "2 processes use GPU 0"),
     ],
 )
-def test_other_processes_on_a_gpu(monkeypatch, pids, why):
+def test_other_processes_on_a_gpu(monkeypatch: pytest.MonkeyPatch, pids: tuple[int, ...], why: str | None) -> None:
     monkeypatch.setattr(driver, "_library", lambda: FakeNvml(pids))
     assert neighbour_on(TORCH, 0) == why
 
 
-def test_a_driver_that_does_not_answer_tells_of_nobody(monkeypatch):
+def test_a_driver_that_does_not_answer_tells_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_library", lambda: None)
     assert neighbour_on(TORCH, 0) is None
     assert driver.device_count() is None
@@ -199,7 +205,7 @@ GUARDS = """
 """
 
 
-def seen(result):
+def seen(result: pytest.RunResult) -> set[tuple[str, str]]:
     lines = [line.split() for line in result.outlines if line.startswith("SEEN")]
     return {(worker, gpu) for _, worker, gpu, _ in lines}
 
@@ -213,7 +219,12 @@ def seen(result):
         (("--kernelprof",), {("gw0", "3,5"), ("gw1", "3,5")}),
     ],
 )
-def test_workers_see_the_gpus_that_they_are_given(pytester, monkeypatch, arguments, expected):
+def test_workers_see_the_gpus_that_they_are_given(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    expected: set[tuple[str, str]],
+) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     pytester.makepyfile(GUARDS)
@@ -222,7 +233,7 @@ def test_workers_see_the_gpus_that_they_are_given(pytester, monkeypatch, argumen
     assert seen(result) == expected
 
 
-def test_a_run_without_workers_sees_all_gpus(pytester, monkeypatch):
+def test_a_run_without_workers_sees_all_gpus(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "none")
     pytester.makepyfile(GUARDS)
@@ -231,6 +242,6 @@ def test_a_run_without_workers_sees_all_gpus(pytester, monkeypatch):
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 3, steps 3), GPUs spread over xdist workers"])
 
 
-def test_wrong_values_are_refused(pytester):
+def test_wrong_values_are_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--kernelprof-devices=each")
     result.stderr.fnmatch_lines(["*--kernelprof-devices='each' is not accepted; accepted: shared or spread"])

@@ -126,7 +126,7 @@ def prebuilt(module_profiled: Profiled, inputs: Inputs, prebuilt_source: str) ->
 
 def replays(profiled: Profiled) -> bool:
     """Return whether recordings are judged: no function is called then, and inputs have no data."""
-    return profiled.device.type == "meta"
+    return bool(profiled.device.type == "meta")
 
 
 @pytest.fixture(scope="module")

@@ -14,19 +14,22 @@ def _from_the_hub() -> Flash:
     from kernels import get_kernel
 
     # Newer releases of kernels insist on a revision or a version; all take a revision.
-    return get_kernel("kernels-community/flash-attn2", revision="main").flash_attn_func
+    flash: Flash = get_kernel("kernels-community/flash-attn2", revision="main").flash_attn_func
+    return flash
 
 
 def _flash_attn() -> Flash:
     from flash_attn import flash_attn_func
 
-    return flash_attn_func
+    flash: Flash = flash_attn_func
+    return flash
 
 
 def _flash_attention_3() -> Flash:
     from fa3_fwd_interface import flash_attn_func
 
-    return flash_attn_func
+    flash: Flash = flash_attn_func
+    return flash
 
 
 SOURCES: dict[str, Callable[[], Flash]] = {

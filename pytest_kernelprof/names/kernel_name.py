@@ -42,7 +42,7 @@ class KernelName(NamedTuple):
         name: The name, as it was given.
         demangled: The name as C++ writes it.
         library: Who wrote the kernel, such as ``cublas``, ``cudnn`` or ``aten``; ``other`` if unknown.
-        role: What it is for, one of `ROLES`.
+        role: What it is for, one of ``pytest_kernelprof.names.ROLES``.
         direction: ``forward`` or ``backward``.
         dtypes: The data types of its operands and its result, each once, such as ``("bf16",)``; of
             scaled or quantized operands those of the data. Accumulators are left out.
@@ -82,7 +82,7 @@ class KernelName(NamedTuple):
 
     @property
     def in_nvidia_library(self) -> bool:
-        """Whether cuBLAS or cuDNN runs it: also the CUTLASS kernels that cuBLAS instantiates."""
+        """Whether it is of cuBLAS or cuDNN, which includes the CUTLASS kernels that cuBLAS instantiates."""
         if self.library == "cutlass":
             # cuBLAS names its configurations in words; a kernel of the user's own is a type.
             return "Kernel" in self.demangled and "<cutlass_" in self.demangled

@@ -13,13 +13,14 @@ pytest.importorskip("xdist", reason="pytest-xdist is not installed")
 
 
 @pytest.fixture(autouse=True)
-def gpus():
+def gpus() -> int:
     """Return how many there are; skip where there is none, or this process uses one."""
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     if torch.cuda.is_initialized():
         pytest.skip("this process uses a GPU already; run the file by itself")
-    return torch.cuda.device_count()
+    count: int = torch.cuda.device_count()
+    return count
 
 
 TIMED = """
@@ -40,7 +41,9 @@ TIMED = """
         (8, "spread", "*TooNoisy: too noisy to judge: * of 8 xdist workers share a GPU (? in all)*"),
     ],
 )
-def test_xdist_workers_share_the_gpu(pytester, gpus, workers, devices, told):
+def test_xdist_workers_share_the_gpu(
+    pytester: pytest.Pytester, gpus: int, workers: int, devices: str, told: str
+) -> None:
     if gpus >= 8:
         pytest.skip("there is a GPU for each of 8 workers")
     pytester.makepyfile(TIMED)
@@ -49,7 +52,7 @@ def test_xdist_workers_share_the_gpu(pytester, gpus, workers, devices, told):
     result.stdout.fnmatch_lines([told])
 
 
-def test_a_worker_with_a_gpu_of_its_own_judges_time(pytester, gpus):
+def test_a_worker_with_a_gpu_of_its_own_judges_time(pytester: pytest.Pytester, gpus: int) -> None:
     pytester.makepyfile(TIMED)
     workers = str(gpus)
     pytester.runpytest_subprocess("--kernelprof", "-n", workers, "--kernelprof-devices=spread").assert_outcomes(
@@ -57,7 +60,7 @@ def test_a_worker_with_a_gpu_of_its_own_judges_time(pytester, gpus):
     )
 
 
-def test_a_conftest_that_counts_gpus_is_too_early(pytester, gpus):
+def test_a_conftest_that_counts_gpus_is_too_early(pytester: pytest.Pytester, gpus: int) -> None:
     """Counting starts the driver, which from then on shows the same GPUs to everybody."""
     pytester.makeconftest("import torch; torch.cuda.is_available()")
     pytester.makepyfile(TIMED)
@@ -66,7 +69,7 @@ def test_a_conftest_that_counts_gpus_is_too_early(pytester, gpus):
     result.stdout.fnmatch_lines(["*too noisy to judge: 2 xdist workers may share the GPU: CUDA had started before*"])
 
 
-def test_each_worker_sees_a_gpu_of_its_own(pytester, gpus):
+def test_each_worker_sees_a_gpu_of_its_own(pytester: pytest.Pytester, gpus: int) -> None:
     if gpus < 2:
         pytest.skip("needs two GPUs")
     pytester.makepyfile(

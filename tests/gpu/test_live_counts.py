@@ -6,8 +6,11 @@ import collections
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from pytest_kernelprof import Profile, Profiled
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -15,7 +18,7 @@ pytestmark = pytest.mark.kernelprof(device="cuda")
 CATEGORIES = {"kernel": "kernels", "gpu_memcpy": "memcpys", "gpu_memset": "memsets"}
 
 
-def independent_count(path):
+def independent_count(path: str) -> dict[str, dict[str, int]]:
     """Count GPU rows by the step of the call with their correlation id; shares no code with the package."""
     rows = [row for row in json.loads(Path(path).read_text())["traceEvents"] if row.get("ph") == "X"]
     steps = [row for row in rows if row["name"].startswith("ProfilerStep#") and row["cat"] == "user_annotation"]
@@ -30,7 +33,7 @@ def independent_count(path):
     return {name: dict(count) for name, count in counts.items()}
 
 
-def check(profile):
+def check(profile: Profile) -> None:
     """Compare every step with the independent count."""
     seen = {
         step.name: {name: len(getattr(step, name)) for name in ("kernels", "memcpys", "memsets")}
@@ -41,7 +44,7 @@ def check(profile):
     assert len(profile.orphans.late) == len(profile.orphans.leaked) == 0
 
 
-def test_elementwise_is_one_kernel(profiled):
+def test_elementwise_is_one_kernel(profiled: Profiled) -> None:
     x = torch.ones(1024, device="cuda")
 
     profile = profiled(lambda: x + 1)
@@ -53,7 +56,7 @@ def test_elementwise_is_one_kernel(profiled):
     profile.assert_kernel("*vectorized_elementwise_kernel*", exactly=1)
 
 
-def test_an_empty_function_runs_truly_nothing(profiled):
+def test_an_empty_function_runs_truly_nothing(profiled: Profiled) -> None:
     torch.ones(1, device="cuda")
 
     profile = profiled(lambda: None)
@@ -66,7 +69,7 @@ def test_an_empty_function_runs_truly_nothing(profiled):
     profile.assert_no_memcpy()
 
 
-def test_item_waits_and_copies(profiled):
+def test_item_waits_and_copies(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
 
     profile = profiled(lambda: x.sum().item())
@@ -79,7 +82,7 @@ def test_item_waits_and_copies(profiled):
         profile.assert_no_host_sync()
 
 
-def test_pageable_and_pinned_copies(profiled):
+def test_pageable_and_pinned_copies(profiled: Profiled) -> None:
     pageable, pinned = torch.ones(1000), torch.ones(1000).pin_memory()
 
     slow = profiled(lambda: pageable.to("cuda"))
@@ -94,12 +97,12 @@ def test_pageable_and_pinned_copies(profiled):
     fast.assert_no_host_sync()
 
 
-def test_backward_belongs_to_the_region_that_called_it(profiled):
+def test_backward_belongs_to_the_region_that_called_it(profiled: Profiled) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     x = torch.randn(32, 64, device="cuda")
 
-    def step():
+    def step() -> None:
         with torch.profiler.record_function("train"):
             optimizer.zero_grad(set_to_none=True)
             model(x).square().mean().backward()
@@ -115,10 +118,10 @@ def test_backward_belongs_to_the_region_that_called_it(profiled):
     profile.assert_op_count("autograd::engine::evaluate_function: AddmmBackward0", 2)
 
 
-def test_graph_replay_counts_every_kernel_and_one_launch(profiled):
+def test_graph_replay_counts_every_kernel_and_one_launch(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
 
-    def work():
+    def work() -> Any:
         y = x
         for _ in range(5):
             y = y * 2 + 1
@@ -141,10 +144,10 @@ def test_graph_replay_counts_every_kernel_and_one_launch(profiled):
     profile.assert_graphed()
 
 
-def test_launches_while_capturing_lack_events_rightly(profiled):
+def test_launches_while_capturing_lack_events_rightly(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
 
-    def capture_and_replay():
+    def capture_and_replay() -> None:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             x * 2
@@ -154,16 +157,18 @@ def test_launches_while_capturing_lack_events_rightly(profiled):
 
     check(profile)
     # The launch that was captured left no event, and none is missing: its kernel ran in the graph.
-    graphed = profile.kernels.where(lambda kernel: kernel.launch.name == "cudaGraphLaunch")
+    graphed = profile.kernels.where(
+        lambda kernel: kernel.launch is not None and kernel.launch.name == "cudaGraphLaunch"
+    )
     assert len(graphed) == 1
     assert len(profile.launches.named("cudaLaunchKernel")) == len(profile.kernels)
 
 
-def test_two_streams(profiled):
+def test_two_streams(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
     side = torch.cuda.Stream()
 
-    def step():
+    def step() -> Any:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             y = x * 2
@@ -177,13 +182,14 @@ def test_two_streams(profiled):
     streams = {kernel.stream for kernel in profile.kernels}
     assert len(streams) == 2
     for stream in streams:
+        assert stream is not None
         profile.assert_kernel_count(1, stream=stream)
 
 
-def test_work_of_another_thread_is_counted_with_its_ops(profiled):
+def test_work_of_another_thread_is_counted_with_its_ops(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
 
-    def step():
+    def step() -> None:
         thread = threading.Thread(target=lambda: x * 2)
         thread.start()
         thread.join()
@@ -195,7 +201,7 @@ def test_work_of_another_thread_is_counted_with_its_ops(profiled):
     profile.assert_op_count("aten::mul", 1)
 
 
-def test_setup_stays_outside_the_window(profiled):
+def test_setup_stays_outside_the_window(profiled: Profiled) -> None:
     profile = profiled.configure(setup=lambda: torch.ones(1000).to("cuda"))(lambda x: x.mul_(2))
 
     check(profile)
@@ -204,7 +210,7 @@ def test_setup_stays_outside_the_window(profiled):
     assert len(profile.outside_steps.all_calls) >= 3
 
 
-def test_block(profiled):
+def test_block(profiled: Profiled) -> None:
     x = torch.ones(1024, device="cuda")
     with profiled.block() as handle:
         x + 1
@@ -214,7 +220,7 @@ def test_block(profiled):
     handle.profile.assert_kernel_count(2)
 
 
-def test_gpu_time_is_known(profiled):
+def test_gpu_time_is_known(profiled: Profiled) -> None:
     x = torch.ones(1 << 24, device="cuda")
 
     profile = profiled(lambda: x + 1)

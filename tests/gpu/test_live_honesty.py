@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from pytest_kernelprof import Profiled
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 pytestmark = pytest.mark.kernelprof(device="cuda")
 
+Run = Callable[..., pytest.RunResult]
+
 
 @pytest.fixture
-def run(pytester, profiled):
+def run(pytester: pytest.Pytester, profiled: Profiled) -> Run:
     """Run a test file in a fresh process; using ``profiled`` makes these tests need a GPU as well."""
 
-    def run(source, *arguments):
+    def run(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(textwrap.dedent(source))
         plugin = () if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") is None else ("-p", "pytest_kernelprof.plugin")
         return pytester.runpytest_subprocess(*plugin, "--kernelprof", *arguments)
@@ -26,7 +31,7 @@ def run(pytester, profiled):
     return run
 
 
-def test_a_profiler_that_delivers_nothing_is_not_measured(run):
+def test_a_profiler_that_delivers_nothing_is_not_measured(run: Run) -> None:
     result = run(
         """
         import pytest, torch
@@ -60,7 +65,7 @@ def test_a_profiler_that_delivers_nothing_is_not_measured(run):
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
 
 
-def test_the_example_is_not_measured_either_when_nothing_is_delivered(run, pytestconfig):
+def test_the_example_is_not_measured_either_when_nothing_is_delivered(run: Run, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.rootpath / "examples/attention"
     nothing = """
 
@@ -83,7 +88,7 @@ def cupti_delivers_nothing():
     assert "AssertionError" not in result.stdout.str()
 
 
-def test_a_cpu_test_creates_no_gpu_context(run):
+def test_a_cpu_test_creates_no_gpu_context(run: Run) -> None:
     result = run(
         """
         import torch
@@ -98,7 +103,7 @@ def test_a_cpu_test_creates_no_gpu_context(run):
     result.assert_outcomes(passed=1)
 
 
-def test_a_device_side_assert_loses_later_gpu_tests_only(run):
+def test_a_device_side_assert_loses_later_gpu_tests_only(run: Run) -> None:
     result = run(
         """
         import pytest, torch
@@ -130,7 +135,7 @@ def test_a_device_side_assert_loses_later_gpu_tests_only(run):
     result.stdout.fnmatch_lines(["*NotMeasured: not measured: CUDA context lost in *::test_breaks"])
 
 
-def test_a_context_lost_elsewhere_is_noticed(run):
+def test_a_context_lost_elsewhere_is_noticed(run: Run) -> None:
     result = run(
         """
         import pytest, torch
@@ -151,7 +156,7 @@ def test_a_context_lost_elsewhere_is_noticed(run):
     result.stdout.fnmatch_lines(["*CUDA context lost in a test before *::test_gpu_after"])
 
 
-def test_another_profiler_inside_or_outside(run):
+def test_another_profiler_inside_or_outside(run: Run) -> None:
     result = run(
         """
         import torch
@@ -183,7 +188,7 @@ def test_another_profiler_inside_or_outside(run):
     result.stdout.fnmatch_lines(["*CaptureError: a torch profiler is already active*"])
 
 
-def test_an_exception_leaves_the_next_test_whole(run):
+def test_an_exception_leaves_the_next_test_whole(run: Run) -> None:
     result = run(
         """
         import torch
@@ -208,7 +213,7 @@ def test_an_exception_leaves_the_next_test_whole(run):
     result.stdout.fnmatch_lines(["*raised in call 5 of 6; use setup= or profiled.block() (KeyError: 'cache')"])
 
 
-def test_counts_are_the_same_in_four_workers(run):
+def test_counts_are_the_same_in_four_workers(run: Run) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     result = run(
         """

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kernelprof import Profiled
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 pytestmark = pytest.mark.kernelprof(device="cuda")
@@ -88,7 +90,7 @@ WORK = """
 """
 
 
-def environment():
+def environment() -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -98,14 +100,14 @@ def environment():
     return kept | {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
 
-def run_fresh(folder, *arguments):
+def run_fresh(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
     if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") is not None:
         command += ["-p", "pytest_kernelprof.plugin"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment())
 
 
-def write(folder, text):
+def write(folder: Path, text: str) -> Path:
     import textwrap
 
     folder.mkdir(exist_ok=True)
@@ -115,7 +117,7 @@ def write(folder, text):
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_ledger_made_in_one_process_holds_in_another(profiled, tmp_path, number):
+def test_a_ledger_made_in_one_process_holds_in_another(profiled: Profiled, tmp_path: Path, number: int) -> None:
     ledger = write(tmp_path, WORK)
     made = run_fresh(tmp_path, "--kernelprof-update")
     assert made.returncode == 0, made.stdout
@@ -129,7 +131,7 @@ def test_a_ledger_made_in_one_process_holds_in_another(profiled, tmp_path, numbe
     assert json.loads(ledger.read_text())["entries"]
 
 
-def test_a_change_on_the_gpu_is_told_with_its_line_and_an_update_accepts_it(profiled, tmp_path):
+def test_a_change_on_the_gpu_is_told_with_its_line_and_an_update_accepts_it(profiled: Profiled, tmp_path: Path) -> None:
     ledger = write(tmp_path, WORK)
     one = "test_work.py::test_forward[naive-roles]"
     assert run_fresh(tmp_path, "--kernelprof-update", one).returncode == 0
@@ -152,7 +154,7 @@ def test_a_change_on_the_gpu_is_told_with_its_line_and_an_update_accepts_it(prof
     assert "fp32" in ledger.read_text()
 
 
-def test_workers_on_one_gpu_lose_and_double_nothing(profiled, tmp_path):
+def test_workers_on_one_gpu_lose_and_double_nothing(profiled: Profiled, tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     ledger = write(
         tmp_path,
@@ -166,7 +168,7 @@ def test_workers_on_one_gpu_lose_and_double_nothing(profiled, tmp_path):
         """,
     )
 
-    def run(*arguments):
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-q", "-n4", *arguments]
         if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") is not None:
             command += ["-p", "pytest_kernelprof.plugin", "-p", "xdist"]

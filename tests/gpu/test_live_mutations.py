@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from explaining import tells
@@ -18,7 +19,7 @@ ASK = "import torch; print(*torch.cuda.get_device_capability() if torch.cuda.is_
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _measured():
+def _measured() -> None:
     # This process must not touch the GPU: with a second one on it, times are too noisy to judge.
     if torch.cuda.is_initialized():
         pytest.skip("this process holds the GPU already; run this file alone")
@@ -28,7 +29,7 @@ def _measured():
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
+def test_a_mutant_turns_its_tests_red_and_no_other(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     prepare(tmp_path, mutation)
 
@@ -36,7 +37,7 @@ def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_the_failure_of_a_mutant_names_op_and_line_and_cure(name, tmp_path):
+def test_the_failure_of_a_mutant_names_op_and_line_and_cure(name: str, tmp_path: Path) -> None:
     told = TOLD[name]
     prepare(tmp_path, MUTATIONS[name])
 

@@ -6,10 +6,12 @@ import ctypes
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from pytest_kernelprof import NotMeasured, TooNoisy, theoretical_occupancy
+from pytest_kernelprof import NotMeasured, Profiled, TooNoisy, theoretical_occupancy
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -19,7 +21,7 @@ SCORES = BATCH * HEADS * SEQUENCE * SEQUENCE * 2
 
 
 @torch.no_grad()
-def in_place(q, k, v, mask):
+def in_place(q: Any, k: Any, v: Any, mask: Any) -> Any:
     scores = torch.matmul(q, k.transpose(-2, -1))
     scores = scores * WIDTH**-0.5
     scores = scores.masked_fill_(mask, float("-inf"))
@@ -27,7 +29,7 @@ def in_place(q, k, v, mask):
 
 
 @torch.no_grad()
-def naive(q, k, v, mask):
+def naive(q: Any, k: Any, v: Any, mask: Any) -> Any:
     scores = torch.matmul(q, k.transpose(-2, -1))
     scores = scores * WIDTH**-0.5
     scores = scores.masked_fill(mask, float("-inf"))
@@ -35,29 +37,29 @@ def naive(q, k, v, mask):
 
 
 @torch.no_grad()
-def sdpa(q, k, v):
+def sdpa(q: Any, k: Any, v: Any) -> Any:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def pinned(backend):
+def pinned(backend: str) -> Any:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     return sdpa_kernel(getattr(SDPBackend, backend))
 
 
-def qkv(sequence=SEQUENCE):
+def qkv(sequence: int = SEQUENCE) -> list[Any]:
     shape = (BATCH, HEADS, sequence, WIDTH)
     return [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
 
 
-def mask():
+def mask() -> Any:
     return torch.ones(SEQUENCE, SEQUENCE, dtype=torch.bool, device="cuda").triu(1)
 
 
 # Memory
 
 
-def by_the_allocator(function, *args):
+def by_the_allocator(function: Callable[..., Any], *args: Any) -> tuple[int, int]:
     """Return peak above the start, and bytes allocated, as torch's public functions tell."""
     function(*args)
     torch.cuda.reset_peak_memory_stats()
@@ -69,7 +71,7 @@ def by_the_allocator(function, *args):
     return end[key + "peak"] - start[key + "current"], end[key + "allocated"] - start[key + "allocated"]
 
 
-def test_naive_and_in_place_peak_alike_and_differ_by_one_score_matrix(profiled):
+def test_naive_and_in_place_peak_alike_and_differ_by_one_score_matrix(profiled: Profiled) -> None:
     inputs = [*qkv(), mask()]
     one, other = profiled(naive, *inputs), profiled(in_place, *inputs)
 
@@ -84,7 +86,7 @@ def test_naive_and_in_place_peak_alike_and_differ_by_one_score_matrix(profiled):
     assert "function was called once more" in str(error.value)
 
 
-def test_flash_grows_linearly_with_the_sequence(profiled):
+def test_flash_grows_linearly_with_the_sequence(profiled: Profiled) -> None:
     peaks = []
     with pinned("FLASH_ATTENTION"):
         for sequence in (512, 1024, 2048, 4096):
@@ -95,16 +97,16 @@ def test_flash_grows_linearly_with_the_sequence(profiled):
     assert [peak / peaks[0] for peak in peaks] == pytest.approx([1, 2, 4, 8], rel=0.02)
 
 
-def test_a_step_that_grows_asks_the_driver(profiled):
+def test_a_step_that_grows_asks_the_driver(profiled: Profiled) -> None:
     kept = []
     with pytest.raises(AssertionError, match="from the driver in ProfilerStep#"):
         profiled(lambda: kept.append(torch.empty(1 << 28, device="cuda"))).assert_no_device_allocation()
 
 
-def test_memory_of_a_function_that_resets_the_statistics_is_not_measured(profiled):
+def test_memory_of_a_function_that_resets_the_statistics_is_not_measured(profiled: Profiled) -> None:
     x = torch.ones(1 << 20, device="cuda")
 
-    def resetting():
+    def resetting() -> Any:
         y = x * 2
         torch.cuda.reset_accumulated_memory_stats()
         return y
@@ -113,14 +115,14 @@ def test_memory_of_a_function_that_resets_the_statistics_is_not_measured(profile
         profiled(resetting).assert_allocated_memory(at_most="1 GiB")
 
 
-def test_a_warm_step_after_a_single_call_finds_the_memory_of_that_call(profiled):
+def test_a_warm_step_after_a_single_call_finds_the_memory_of_that_call(profiled: Profiled) -> None:
     torch.cuda.empty_cache()
     profile = profiled.configure(warmup=1)(lambda: torch.empty(1 << 28, device="cuda"))
     profile.assert_no_device_allocation()
     profile.assert_peak_memory(4 << 28)
 
 
-def test_an_allocator_that_was_switched_off_is_not_measured(profiled):
+def test_an_allocator_that_was_switched_off_is_not_measured(profiled: Profiled) -> None:
     if not hasattr(torch.cuda.memory, "caching_allocator_enable"):
         pytest.skip("this torch cannot switch its allocator off")
     torch.cuda.memory.caching_allocator_enable(False)
@@ -151,13 +153,13 @@ GROWING = """
 """
 
 
-def outcomes(pytester, monkeypatch, name, value):
+def outcomes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> pytest.RunResult:
     monkeypatch.setenv(name, value)
     pytester.makepyfile(GROWING)
     return pytester.runpytest_subprocess("--kernelprof", "-p", "no:xdist")
 
 
-def test_expandable_segments_ask_the_driver_as_well(pytester, monkeypatch):
+def test_expandable_segments_ask_the_driver_as_well(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     result = outcomes(pytester, monkeypatch, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*from the driver in ProfilerStep#*"])
@@ -170,13 +172,15 @@ def test_expandable_segments_ask_the_driver_as_well(pytester, monkeypatch):
         ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", "cudaMallocAsync"),
     ],
 )
-def test_an_allocator_without_statistics_is_not_measured(pytester, monkeypatch, name, value, why):
+def test_an_allocator_without_statistics_is_not_measured(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
     result = outcomes(pytester, monkeypatch, name, value)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines([f"*NotMeasured: memory not measured: *{why}*"])
 
 
-def test_a_gpu_that_comes_into_use_late_leaves_memory_not_measured(profiled):
+def test_a_gpu_that_comes_into_use_late_leaves_memory_not_measured(profiled: Profiled) -> None:
     if torch.cuda.device_count() < 2 or torch._C._cuda_hasPrimaryContext(1):
         pytest.skip("needs a second GPU that is not in use")
     with profiled.block() as handle:
@@ -185,12 +189,12 @@ def test_a_gpu_that_comes_into_use_late_leaves_memory_not_measured(profiled):
         handle.profile.assert_peak_memory(at_most="1 GiB")
 
 
-def test_memory_is_told_device_by_device(profiled):
+def test_memory_is_told_device_by_device(profiled: Profiled) -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     here, there = (torch.ones(1 << 20, device=f"cuda:{index}") for index in range(2))
 
-    def both():
+    def both() -> Any:
         return here * 2, (there * 2) * 3
 
     profile = profiled(both)
@@ -206,7 +210,7 @@ def test_memory_is_told_device_by_device(profiled):
 # Time
 
 
-def test_in_place_is_faster_than_math_twenty_times_of_twenty(profiled):
+def test_in_place_is_faster_than_math_twenty_times_of_twenty(profiled: Profiled) -> None:
     tensors, hidden = qkv(), mask()
     with pinned("MATH"):
         math = profiled.configure(name="math")(sdpa, *tensors)
@@ -219,7 +223,7 @@ def test_in_place_is_faster_than_math_twenty_times_of_twenty(profiled):
 
 
 @pytest.mark.parametrize("size", [16, 512, 2048])
-def test_nothing_is_faster_than_itself(profiled, size):
+def test_nothing_is_faster_than_itself(profiled: Profiled, size: int) -> None:
     x = torch.randn(size, size, device="cuda")
     for turn in range(10):
         profile = profiled.configure(name=str(turn))(torch.matmul, x, x)
@@ -228,10 +232,10 @@ def test_nothing_is_faster_than_itself(profiled, size):
                 profile.assert_faster_than(profile, by=1.05, on=clock)
 
 
-def test_a_function_that_does_something_else_later_is_not_compared(profiled):
+def test_a_function_that_does_something_else_later_is_not_compared(profiled: Profiled) -> None:
     calls = []
 
-    def changing(x):
+    def changing(x: Any) -> Any:
         calls.append(1)
         return x @ x if len(calls) <= 6 else x + x
 
@@ -241,7 +245,7 @@ def test_a_function_that_does_something_else_later_is_not_compared(profiled):
         profile.assert_faster_than(profiled(torch.matmul, x, x))
 
 
-def test_autocast_grad_mode_and_stream_hold_again(profiled):
+def test_autocast_grad_mode_and_stream_hold_again(profiled: Profiled) -> None:
     model = torch.nn.Linear(256, 256, device="cuda")
     x = torch.randn(64, 256, device="cuda")
     stream = torch.cuda.Stream()
@@ -269,9 +273,10 @@ while True:
 """
 
 
-def test_beside_another_process_time_is_too_noisy(profiled):
+def test_beside_another_process_time_is_too_noisy(profiled: Profiled) -> None:
     x = torch.ones(1024, 1024, device="cuda")
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         profile = profiled.configure(name="beside")(torch.matmul, x, x)
         with pytest.raises(TooNoisy, match=r"too noisy to judge: another process \(pid \d+\) uses GPU 0 too"):
@@ -286,12 +291,13 @@ def test_beside_another_process_time_is_too_noisy(profiled):
 # Occupancy
 
 
-def test_occupancy_is_what_the_driver_computes(profiled):
+def test_occupancy_is_what_the_driver_computes(profiled: Profiled) -> None:
     triton = pytest.importorskip("triton", reason="triton is not installed")
     import triton.language as tl
 
+    # Triton compiles annotations too, and names its constants in capitals.
     @triton.jit
-    def double(x, y, SIZE: tl.constexpr):  # noqa: N803 - as Triton's users write it
+    def double(x, y, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, N803
         at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
         tl.store(y + at, tl.load(x + at) * 2)
 
@@ -311,6 +317,9 @@ def test_occupancy_is_what_the_driver_computes(profiled):
         assert failed == 0
         (kernel,) = profile.kernels
         most = torch.cuda.get_device_properties(0).max_threads_per_multi_processor // 32
+        assert kernel.occupancy is not None
+        assert kernel.registers_per_thread is not None
+        assert kernel.shared_memory_bytes is not None
         assert kernel.occupancy.blocks == blocks.value
         assert kernel.theoretical_occupancy == blocks.value * warps / most
         assert kernel.theoretical_occupancy == theoretical_occupancy(
@@ -319,7 +328,7 @@ def test_occupancy_is_what_the_driver_computes(profiled):
         profile.assert_occupancy(blocks.value * warps / most)
 
 
-def test_reported_zero_is_no_measurement_and_decides_nothing(profiled):
+def test_reported_zero_is_no_measurement_and_decides_nothing(profiled: Profiled) -> None:
     with pinned("CUDNN_ATTENTION"):
         profile = profiled(sdpa, *qkv())
     (kernel,) = profile.kernels.role("attention")

@@ -10,18 +10,22 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
 
 CLASSES = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 NODE = "autograd::engine::evaluate_function"
 HEADER = ("step", "class", "event", "thread", "regions", "ops", "forward")
 
 
-def holds(outer: dict, moment: float) -> bool:
+def holds(outer: Row, moment: float) -> bool:
     """Return whether a row is open at a moment."""
-    return outer["ts"] <= moment < outer["ts"] + outer["dur"]
+    is_open: bool = outer["ts"] <= moment < outer["ts"] + outer["dur"]
+    return is_open
 
 
-def nest(rows: list[dict], moment: float) -> list[dict]:
+def nest(rows: list[Row], moment: float) -> list[Row]:
     """Return the rows open at a moment, outermost first."""
     return sorted((row for row in rows if holds(row, moment)), key=lambda row: (row["ts"], -row["dur"]))
 
@@ -68,12 +72,12 @@ def derive(path: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def names_of(rows: list[dict]) -> str:
+def names_of(rows: list[Row]) -> str:
     """Return the names of nested rows as a table has them."""
     return " > ".join(row["name"] for row in rows)
 
 
-def forward(chain: list[dict], ops: list[dict]) -> str:
+def forward(chain: list[Row], ops: list[Row]) -> str:
     """Return the chain of the forward op with the sequence number of the backward node in *chain*."""
     node = next((one for one in chain if one["name"].startswith(NODE) and "Sequence number" in one["args"]), None)
     if node is None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-OUTCOMES = {}
+import pytest
+
+OUTCOMES: dict[str, list[str]] = {}
 
 
-def pytest_runtest_logreport(report):
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or report.outcome != "passed":
         crash = getattr(report.longrepr, "reprcrash", None)
         OUTCOMES[report.nodeid] = [report.outcome, crash.message if crash else str(report.longrepr or "")]
 
 
-def pytest_sessionfinish(session):
+def pytest_sessionfinish(session: pytest.Session) -> None:
     (Path(session.config.rootpath) / "outcomes.json").write_text(json.dumps(OUTCOMES, indent=1, sort_keys=True))
