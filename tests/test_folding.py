@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kernelprof.names import decode_kernel
-from pytest_kernelprof.names.folding import FOLDINGS, folded, folded_op
+from pytest_kernelprof.names.folding import FOLDINGS, Folding, folded, folded_op
 
 NAMES = Path(__file__).parent / "data/names"
 
@@ -114,12 +114,12 @@ RULES = {
 }
 
 
-def test_every_rule_has_names_here():
+def test_every_rule_has_names_here() -> None:
     assert {folding.what for folding in FOLDINGS} <= set(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_changes_while_the_code_stays_the_same_is_left_out(rule):
+def test_what_changes_while_the_code_stays_the_same_is_left_out(rule: str) -> None:
     alike, kept, other = RULES[rule]
 
     fold = folded_op if alike[0].startswith(("##", "Torch")) else folded
@@ -128,7 +128,7 @@ def test_what_changes_while_the_code_stays_the_same_is_left_out(rule):
 
 
 @pytest.mark.parametrize("folding", FOLDINGS, ids=lambda folding: folding.what)
-def test_each_rule_is_needed_for_the_names_that_stand_for_it(folding, monkeypatch):
+def test_each_rule_is_needed_for_the_names_that_stand_for_it(folding: Folding, monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_kernelprof.names import folding as module
 
     names = RULES[folding.what][0]
@@ -143,17 +143,17 @@ def test_each_rule_is_needed_for_the_names_that_stand_for_it(folding, monkeypatc
         folded.cache_clear()
 
 
-def test_names_of_no_kind_in_particular_stay_as_they_are():
+def test_names_of_no_kind_in_particular_stay_as_they_are() -> None:
     for name in ("my_kernel", "aten::copy_", "cudaLaunchKernel", "kernel_2d_v3", "conv2d_fwd_fp32_kernel"):
         assert folded(name) == name
 
 
-def known_names():
+def known_names() -> list[str]:
     with gzip.open(NAMES / "seen.txt.gz", "rt") as lines:
         return sorted({line.rstrip("\n") for line in lines})
 
 
-def test_folding_real_names_keeps_them_apart_where_they_do_different_things():
+def test_folding_real_names_keeps_them_apart_where_they_do_different_things() -> None:
     names = known_names()
     assert len(names) > 500
     kept = {name: folded(name) for name in names}
@@ -161,7 +161,7 @@ def test_folding_real_names_keeps_them_apart_where_they_do_different_things():
     assert all(kept.values())
     assert [name for name in names if len(kept[name]) > len(name) + 40] == []
     # One name, one role: what the ledger calls alike does alike.
-    roles = {}
+    roles: dict[str, set[str]] = {}
     for name in names:
         roles.setdefault(kept[name], set()).add(decode_kernel(name).role)
     several = {name: found for name, found in roles.items() if len(found) > 1}
@@ -200,18 +200,18 @@ def test_folding_real_names_keeps_them_apart_where_they_do_different_things():
         ),
     ],
 )
-def test_kernels_of_different_code_stay_apart(one, other):
+def test_kernels_of_different_code_stay_apart(one: str, other: str) -> None:
     assert folded(one) != folded(other)
 
 
-def test_names_of_ops_are_not_those_of_kernels():
+def test_names_of_ops_are_not_those_of_kernels() -> None:
     for name in ("mylib::conv3x3", "mylib::pack_stage1", "aten::max_pool2d_2x2", "mylib::gemm_f32f32f32", "run_17"):
         assert folded_op(name) == name
     assert folded_op("triton_poi_fused_add_mul_17") == "triton_poi_fused_add_mul_*"
     assert folded_op("Torch-Compiled Region: 3/1") == "Torch-Compiled Region: *"
 
 
-def test_real_names_that_were_folded_alike_once_are_told_apart():
+def test_real_names_that_were_folded_alike_once_are_told_apart() -> None:
     kept = {folded(name) for name in known_names()}
     for one, other in [
         (

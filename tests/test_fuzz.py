@@ -6,10 +6,11 @@ import gzip
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_kernelprof import TraceError
+from pytest_kernelprof import Trace, TraceError
 from pytest_kernelprof.load import reading, trace_from
 from pytest_kernelprof.report.layout import Look
 from pytest_kernelprof.report.show import View, show_markdown, show_text
@@ -59,7 +60,7 @@ PIECES = st.sampled_from(
 
 
 @pytest.fixture
-def reader(request, monkeypatch):
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose how sound pieces are decoded: as in a fresh process, or as after something large."""
     import msgspec  # noqa: F401
 
@@ -69,7 +70,7 @@ def reader(request, monkeypatch):
 BOTH = pytest.mark.parametrize("reader", [False, True], ids=["careful", "fast"], indirect=True)
 
 
-def read(content):
+def read(content: bytes) -> Trace | str:
     """Read *content* as far as a user would go; return the trace, or the text of the error that refused it."""
     tracemalloc.start()
     try:
@@ -92,7 +93,7 @@ def read(content):
     st.sampled_from(sorted(SEEDS)),
     st.lists(st.tuples(st.floats(0, 1), PIECES | st.binary(max_size=4), st.integers(0, 30)), min_size=1, max_size=6),
 )
-def test_bytes(reader, seed, changes):
+def test_bytes(reader: None, seed: str, changes: list[tuple[float, bytes, int]]) -> None:
     content = SEEDS[seed]
     for place, inserted, removed in changes:
         position = int(place * len(content))
@@ -105,7 +106,7 @@ def test_bytes(reader, seed, changes):
 @BOTH
 @BOUNDED
 @given(st.sampled_from(sorted(SEEDS)), st.floats(0, 1))
-def test_cuts_are_refused_or_told(reader, seed, place):
+def test_cuts_are_refused_or_told(reader: None, seed: str, place: float) -> None:
     content = SEEDS[seed].rstrip()
     content = content[: int(place * (len(content) - 1))]
     found = read(content)
@@ -124,7 +125,7 @@ def test_cuts_are_refused_or_told(reader, seed, place):
     st.sampled_from(sorted(SEEDS)),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 30), STRANGE), min_size=1, max_size=8),
 )
-def test_values(reader, seed, changes):
+def test_values(reader: None, seed: str, changes: list[tuple[int, int, Any]]) -> None:
     document = json.loads(SEEDS[seed])
     for row_number, field_number, value in changes:
         row = document["traceEvents"][row_number % len(document["traceEvents"])]
@@ -140,6 +141,6 @@ def test_values(reader, seed, changes):
 @BOTH
 @BOUNDED
 @given(st.lists(STRANGE, max_size=6), st.sampled_from(["deviceProperties", "distributedInfo", "hip_runtime_version"]))
-def test_entries_and_metadata(reader, entries, key):
+def test_entries_and_metadata(reader: None, entries: list[Any], key: str) -> None:
     for document in ({"traceEvents": entries}, entries, {key: entries, "traceEvents": []}):
         assert not isinstance(read(json.dumps(document).encode("utf-8", "surrogatepass")), str)

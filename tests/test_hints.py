@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
-from builders import annotation, call, kernel, memcpy, op, write
+from builders import Row, Rows, annotation, call, kernel, memcpy, op, write
 
-from pytest_kernelprof import Hint, MisuseError, Profile, load_trace
+from pytest_kernelprof import Hint, MisuseError, Profile, Trace, load_trace
 from pytest_kernelprof.attribution import Explanation
-from pytest_kernelprof.hints import CAUSES, SDPA_BACKEND, Scene, checked, hints_for
+from pytest_kernelprof.hints import CAUSES, SDPA_BACKEND, Cause, Scene, checked, hints_for
 from pytest_kernelprof.sites import GRAPH_BREAK, Place, Site
 
 ROOT = Path(__file__).parent.parent
@@ -31,20 +33,23 @@ TO_NHWC = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, flo
 EFFICIENT = "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)"
 TRIANGLE = "void at::native::triu_tril_kernel<float, int, true, 2, true>(int)"
 
+Made = Callable[..., Trace]
+"""Makes a trace of rows and metadata."""
 
-def recorded(name):
+
+def recorded(name: str) -> Trace:
     return load_trace(H200 / f"{name}.json.gz")
 
 
-def mutant(name, profile):
+def mutant(name: str, profile: str) -> Trace:
     return load_trace(next((MUTANTS / name).glob(f"*.module-{profile}-[0-9a-f]*")))
 
 
-def site(*inputs, call="f", reasons=()):
+def site(*inputs: str, call: str = "f", reasons: tuple[str, ...] = ()) -> Site:
     return Site("model.py", 12, "forward", call, inputs=inputs, why_not_fused=reasons)
 
 
-def names(trace, classes, *, where=None, **scene):
+def names(trace: Trace, classes: str, *, where: Site | None = None, **scene: Any) -> list[str]:
     """Return the names of the hints for some classes of events of the first step."""
     step = trace.steps[0]
     events = [event for one in classes.split() for event in getattr(step, one).seen]
@@ -54,29 +59,29 @@ def names(trace, classes, *, where=None, **scene):
 
 
 @pytest.fixture
-def made(tmp_path):
-    def make(*rows, **metadata):
+def made(tmp_path: Path) -> Made:
+    def make(*rows: Rows, **metadata: Any) -> Trace:
         return load_trace(write(tmp_path / "made.json", *rows, **metadata))
 
     return make
 
 
-def inside(*ops, then, start=1, correlation=1, api="cudaLaunchKernel"):
+def inside(*ops: str, then: Row, start: int = 1, correlation: int = 1, api: str = "cudaLaunchKernel") -> list[Row]:
     """Ops one in the other, a call in the innermost, and what it starts."""
     rows = [op(name, start + place, 40 - 2 * place) for place, name in enumerate(ops)]
     return [*rows, call(api, start + len(ops), correlation), then]
 
 
-def launched(*ops, name, start=1, correlation=1):
+def launched(*ops: str, name: str, start: int = 1, correlation: int = 1) -> list[Row]:
     return inside(*ops, then=kernel(start + 50, correlation, name=name), start=start, correlation=correlation)
 
 
-def copied(*ops, name, start=1, correlation=1):
+def copied(*ops: str, name: str, start: int = 1, correlation: int = 1) -> list[Row]:
     then = memcpy(start + 50, correlation, name=name)
     return inside(*ops, then=then, start=start, correlation=correlation, api="cudaMemcpyAsync")
 
 
-def waiting(*ops, pageable=True, name="cudaStreamSynchronize"):
+def waiting(*ops: str, pageable: bool = True, name: str = "cudaStreamSynchronize") -> list[Row]:
     """A copy from the host in an op, and the wait for it."""
     kind = "Pageable" if pageable else "Pinned"
     rows = copied(*ops, name=f"Memcpy HtoD ({kind} -> Device)")
@@ -86,13 +91,13 @@ def waiting(*ops, pageable=True, name="cudaStreamSynchronize"):
 # masked_fill
 
 
-def test_masked_fill():
+def test_masked_fill() -> None:
     naive = recorded("attn_naive")
 
     assert names(naive, "memcpys") == names(naive, "memcpys kernels ops") == ["masked_fill"]
 
 
-def test_no_masked_fill(made):
+def test_no_masked_fill(made: Made) -> None:
     assert names(recorded("attn_naive"), "kernels") == []  # The kernel that fills is no copy.
     assert names(recorded("attn_inplace"), "kernels ops") == []
     assert names(recorded("misc_d2d"), "memcpys ops") == []
@@ -104,7 +109,7 @@ def test_no_masked_fill(made):
     assert names(made(of_sdpa), "memcpys") == []  # Nobody wrote that masked_fill.
 
 
-def test_masked_fill_in_a_backward_pass(made):
+def test_masked_fill_in_a_backward_pass(made: Made) -> None:
     ops = ("autograd::engine::evaluate_function: SquareBackward", "SquareBackward", "aten::masked_fill", "aten::clone")
 
     assert names(made(copied(*ops, name="Memcpy DtoD (Device -> Device)")), "memcpys") == ["masked_fill"]
@@ -125,7 +130,7 @@ def test_masked_fill_in_a_backward_pass(made):
         (["aten::repeat_interleave", "aten::repeat_interleave", "aten::item"], "repeat_interleave"),
     ],
 )
-def test_nonzero(made, ops, what):
+def test_nonzero(made: Made, ops: list[str], what: str) -> None:
     trace = made(
         [*(op(name, 1 + place, 20 - place) for place, name in enumerate(ops))], call("cudaStreamSynchronize", 9, 1)
     )
@@ -135,14 +140,14 @@ def test_nonzero(made, ops, what):
     assert what in hint.cause
 
 
-def test_nonzero_as_recorded():
+def test_nonzero_as_recorded() -> None:
     trace = recorded("misc_nonzero_sync")
 
     assert names(trace, "host_syncs memcpys") == ["nonzero"]
     assert names(trace, "kernels") == []  # Kernels wait for nobody.
 
 
-def test_no_nonzero(made):
+def test_no_nonzero(made: Made) -> None:
     assert names(made(op("aten::repeat_interleave", 1, 9)), "ops") == []  # With output_size= nothing waits.
     assert names(made(op("aten::where", 1, 9), op("aten::nonzero_static", 20, 9)), "ops") == []
     indexed = made(op("aten::index", 1, 9), call("cudaStreamSynchronize", 2, 1))
@@ -158,7 +163,7 @@ def test_no_nonzero(made):
         (["aten::equal", "aten::item"], "equal asks"),
     ],
 )
-def test_item(made, ops, what):
+def test_item(made: Made, ops: list[str], what: str) -> None:
     trace = made(
         [*(op(name, 1 + place, 20 - place) for place, name in enumerate(ops))], call("cudaStreamSynchronize", 9, 1)
     )
@@ -168,13 +173,13 @@ def test_item(made, ops, what):
     assert what in hint.cause
 
 
-def test_item_as_recorded():
+def test_item_as_recorded() -> None:
     trace = recorded("misc_item")
 
     assert names(trace, "host_syncs memcpys") == ["item"]
 
 
-def test_no_item(made):
+def test_no_item(made: Made) -> None:
     assert "item" not in names(recorded("misc_nonzero_sync"), "host_syncs memcpys ops")
     assert "item" not in names(recorded("misc_d2h"), "host_syncs memcpys ops")
     own = made(op("aten::add", 1, 5), call("cudaDeviceSynchronize", 9, 1))
@@ -184,24 +189,24 @@ def test_no_item(made):
 # Copies from and to the host
 
 
-def test_pageable(made):
+def test_pageable(made: Made) -> None:
     assert names(recorded("misc_h2d_pageable"), "memcpys") == ["pageable"]
     assert names(recorded("misc_h2d_pageable"), "host_syncs") == ["pageable"]
     assert names(recorded("misc_d2h"), "memcpys") == ["pageable"]
 
 
-def test_not_pageable(made):
+def test_not_pageable(made: Made) -> None:
     assert names(recorded("misc_h2d_pinned_async"), "memcpys host_syncs") == []
     assert names(recorded("misc_item"), "memcpys host_syncs") == ["item"]  # Never two hints for one wait.
     amd = made(copied("aten::copy_", name="Memcpy HtoD (Host -> Device)"))
     assert names(amd, "memcpys") == []  # That trace does not tell.
 
 
-def test_blocking_copy(made):
+def test_blocking_copy(made: Made) -> None:
     assert names(made(waiting("aten::to", "aten::copy_", pageable=False)), "host_syncs") == ["blocking_copy"]
 
 
-def test_no_blocking_copy(made):
+def test_no_blocking_copy(made: Made) -> None:
     assert names(made(waiting("aten::to", "aten::copy_", pageable=True)), "host_syncs") == ["pageable"]
     assert (
         names(made(waiting("aten::to", "aten::copy_", pageable=False)), "memcpys") == []
@@ -212,14 +217,14 @@ def test_no_blocking_copy(made):
 # Copies on the GPU
 
 
-def test_contiguous(made):
+def test_contiguous(made: Made) -> None:
     assert names(recorded("misc_transpose_contig"), "kernels") == ["contiguous"]
     assert "contiguous" in names(mutant("in_place_contiguous_after_the_transpose", "in_place"), "kernels")
     reshaped = launched("aten::reshape", "aten::clone", "aten::copy_", name=COPY)
     assert names(made(reshaped), "kernels") == ["contiguous"]
 
 
-def test_not_contiguous(made):
+def test_not_contiguous(made: Made) -> None:
     assert names(made(op("aten::contiguous", 1, 9)), "ops") == []  # Nothing was copied.
     assert names(made(launched("aten::clone", "aten::copy_", name=COPY)), "kernels") == []  # Somebody wants a clone.
     assert names(recorded("misc_cat"), "kernels ops") == []
@@ -227,7 +232,7 @@ def test_not_contiguous(made):
     assert names(made(by_matmul), "kernels") == []  # There is no call to leave out.
 
 
-def test_upcast(made):
+def test_upcast(made: Made) -> None:
     assert "upcast" in names(mutant("in_place_an_extra_cast", "in_place"), "kernels")
     cast = launched("aten::to", "aten::_to_copy", "aten::copy_", name=CAST)
     assert names(made(cast), "kernels") == ["upcast"]
@@ -238,7 +243,7 @@ def test_upcast(made):
     ) == ["upcast"]
 
 
-def test_no_upcast(made):
+def test_no_upcast(made: Made) -> None:
     moved = launched("aten::to", "aten::_to_copy", "aten::copy_", name=COPY)
     assert names(made(moved), "kernels") == []  # Another memory format, the same type.
     assert "upcast" not in names(recorded("attn_sdpa_math"), "kernels ops")  # There SDPA is what to mend.
@@ -248,7 +253,7 @@ def test_no_upcast(made):
     assert names(to_device, "ops", where=site("float32[4]", "cuda", call="to")) == []
 
 
-def test_a_wide_operand_is_an_upcast(made):
+def test_a_wide_operand_is_an_upcast(made: Made) -> None:
     trace = made(launched("aten::mul", name=ADD))
 
     assert names(trace, "kernels", where=site("bfloat16[8, 8]", "float32[1]")) == ["upcast"]
@@ -259,7 +264,7 @@ def test_a_wide_operand_is_an_upcast(made):
 # Attention
 
 
-def test_math_sdpa():
+def test_math_sdpa() -> None:
     trace = recorded("attn_sdpa_math")
 
     assert names(trace, "kernels") == names(trace, "ops") == ["math_sdpa"]
@@ -270,11 +275,11 @@ def test_math_sdpa():
 
 
 @pytest.mark.parametrize("name", ["attn_sdpa_flash", "attn_sdpa_efficient", "attn_sdpa_cudnn", "attn_naive"])
-def test_no_math_sdpa(name):
+def test_no_math_sdpa(name: str) -> None:
     assert "math_sdpa" not in names(recorded(name), "kernels ops memcpys")
 
 
-def test_sdpa_backend(made):
+def test_sdpa_backend(made: Made) -> None:
     trace = made(launched("aten::scaled_dot_product_attention", "aten::_efficient_attention_forward", name=EFFICIENT))
     cannot = site(reasons=("flash: Flash attention does not support float32", "cudnn: runtime disabled"))
     disabled = site(reasons=("flash: Flash attention has been runtime disabled",))
@@ -290,14 +295,14 @@ def test_sdpa_backend(made):
 # Matrix kernels
 
 
-def test_tf32(made):
+def test_tf32(made: Made) -> None:
     trace = made(launched("aten::matmul", "aten::mm", name=FFMA), **AMPERE)
 
     assert names(trace, "kernels", tf32_off=True) == ["tf32"]
     assert names(recorded("misc_mm_fp32"), "kernels", tf32_off=True) == ["tf32"]
 
 
-def test_no_tf32(made):
+def test_no_tf32(made: Made) -> None:
     matmul = launched("aten::matmul", "aten::mm", name=FFMA)
     assert names(made(matmul, **AMPERE), "kernels") == []  # Nobody knows the setting.
     assert names(made(matmul, **AMPERE), "kernels", tf32_off=False) == []
@@ -308,7 +313,7 @@ def test_no_tf32(made):
     assert names(recorded("attn_sdpa_math"), "kernels", tf32_off=True) == ["math_sdpa"]
 
 
-def test_alignment(made):
+def test_alignment(made: Made) -> None:
     trace = made(launched("aten::linear", "aten::addmm", name=ALIGN2))
     (kernel_,) = trace.steps[0].kernels.seen
     place = Place(site("bfloat16[9477, 588]", "bfloat16[1152, 588]", "bfloat16[1152]"))
@@ -319,7 +324,7 @@ def test_alignment(made):
     assert hint.cause.startswith("588 is no multiple of 8: rows are not aligned to 16 bytes")
 
 
-def test_no_alignment(made):
+def test_no_alignment(made: Made) -> None:
     assert names(made(launched("aten::mm", name=ALIGN8)), "kernels") == []
     assert names(made(launched("aten::mm", name=ALIGN8.replace("align8", "align16"))), "kernels") == []
     aligned = site("bfloat16[64, 64]", "bfloat16[64, 64]")
@@ -327,12 +332,12 @@ def test_no_alignment(made):
     assert names(recorded("misc_mm_fp32"), "kernels") == []
 
 
-def test_channels_last(made):
+def test_channels_last(made: Made) -> None:
     assert names(recorded("misc_conv_fp16"), "kernels") == ["channels_last"]
     assert names(made(launched("aten::cudnn_convolution", name=TO_NHWC)), "kernels") == ["channels_last"]
 
 
-def test_no_channels_last():
+def test_no_channels_last() -> None:
     assert names(recorded("misc_conv_fp16_cl"), "kernels memcpys ops") == []
 
 
@@ -340,17 +345,17 @@ def test_no_channels_last():
 
 
 @pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "SGD"])
-def test_optimizer(made, optimizer):
+def test_optimizer(made: Made, optimizer: str) -> None:
     rows = [annotation(f"Optimizer.step#{optimizer}.step", 0, 90), *launched("aten::_foreach_add_", name=ADD)]
 
     assert names(made(*rows), "kernels") == names(made(*rows), "ops") == ["optimizer"]
 
 
-def test_no_optimizer_as_recorded():
+def test_no_optimizer_as_recorded() -> None:
     assert "optimizer" not in names(recorded("misc_train"), "kernels ops")  # It counts its steps, and is fused.
 
 
-def test_no_optimizer(made):
+def test_no_optimizer(made: Made) -> None:
     fused = [annotation("Optimizer.step#AdamW.step", 0, 90), *launched("aten::_fused_adamw_", name=ADD)]
     other = [annotation("Optimizer.step#Muon.step", 0, 90), *launched("aten::_foreach_add_", name=ADD)]
     zeroing = [annotation("Optimizer.zero_grad#AdamW.zero_grad", 0, 90), *launched("aten::_foreach_zero_", name=ADD)]
@@ -359,7 +364,7 @@ def test_no_optimizer(made):
         assert names(made(*rows), "kernels ops") == []
 
 
-def test_graph_break(made):
+def test_graph_break(made: Made) -> None:
     trace = made(launched("Torch-Compiled Region: 1/0", name=ADD))
     after = Site("model.py", 12, "forward, after a graph break", GRAPH_BREAK, exact=False)
 
@@ -369,7 +374,7 @@ def test_graph_break(made):
     assert hint.cause == "a graph break at line 12 cuts forward into several graphs"
 
 
-def test_no_graph_break(made):
+def test_no_graph_break(made: Made) -> None:
     regions = [launched(f"Torch-Compiled Region: {n}/0", name=ADD, start=100 * n, correlation=n) for n in (1, 2)]
 
     assert names(made(*regions), "kernels ops") == []  # Two functions may have been compiled.
@@ -381,14 +386,14 @@ def test_no_graph_break(made):
 
 
 @pytest.mark.parametrize("factory", ["aten::ones", "aten::ones_like", "aten::full"])
-def test_mask(made, factory):
+def test_mask(made: Made, factory: str) -> None:
     rows = [op(factory, 1, 5), *launched("aten::triu", name=TRIANGLE, start=10)]
 
     assert names(made(*rows), "kernels") == ["mask"]
     assert "mask" in names(mutant("naive_the_mask_is_rebuilt_on_each_call", "naive"), "kernels")
 
 
-def test_no_mask(made):
+def test_no_mask(made: Made) -> None:
     of_data = [op("aten::mm", 1, 5), *launched("aten::triu", name=TRIANGLE, start=10)]
     assert names(made(*of_data), "kernels") == []
     assert names(made(*launched("aten::triu", name=TRIANGLE)), "kernels") == []  # Before it came nothing.
@@ -399,7 +404,7 @@ def test_no_mask(made):
 # The table, the page, the hook
 
 
-def test_driver_allocations():
+def test_driver_allocations() -> None:
     from pytest_kernelprof.hints import DRIVER_ALLOCATIONS
 
     (hint,) = hints_for([], Scene(topic=DRIVER_ALLOCATIONS))
@@ -410,7 +415,7 @@ def test_driver_allocations():
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
-def test_every_cause_has_a_source_a_section_and_tests_for_and_against_it(cause):
+def test_every_cause_has_a_source_a_section_and_tests_for_and_against_it(cause: Cause) -> None:
     source = Path(__file__).read_text()
 
     assert cause.source
@@ -420,13 +425,13 @@ def test_every_cause_has_a_source_a_section_and_tests_for_and_against_it(cause):
     assert cause.name in denied or cause.name in ("sdpa_backend", "driver_allocations")  # Whose test has both.
 
 
-def test_the_page_has_no_section_of_a_cause_that_does_not_exist():
+def test_the_page_has_no_section_of_a_cause_that_does_not_exist() -> None:
     sections = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
 
     assert sorted(sections) == sorted(cause.name for cause in CAUSES)
 
 
-def test_a_recorded_trace_gets_hints_without_any_call():
+def test_a_recorded_trace_gets_hints_without_any_call() -> None:
     with pytest.raises(AssertionError) as caught:
         Profile(recorded("attn_naive")).assert_no_memcpy()
 
@@ -434,7 +439,7 @@ def test_a_recorded_trace_gets_hints_without_any_call():
     assert "line of Python" not in str(caught.value)
 
 
-def test_at_most_three_hints_are_shown():
+def test_at_most_three_hints_are_shown() -> None:
     trace = recorded("misc_train_item")
     with pytest.raises(AssertionError) as caught:
         Profile(trace, more_hints=lambda *_: [Hint("a", "b"), Hint("c", "d")]).assert_op_count("*", 0)
@@ -443,8 +448,8 @@ def test_at_most_three_hints_are_shown():
     assert "... and 1 more hint (-v shows all)" in str(caught.value)
 
 
-def test_a_pass_and_what_was_not_measured_ask_for_nothing(made):
-    def fail(*_):
+def test_a_pass_and_what_was_not_measured_ask_for_nothing(made: Made) -> None:
+    def fail(*_: object) -> NoReturn:
         raise RuntimeError("asked")
 
     trace = made(op("aten::add", 1, 5))
@@ -458,7 +463,7 @@ def test_a_pass_and_what_was_not_measured_ask_for_nothing(made):
         made_empty.assert_op_count("aten::nothing", 1)
 
 
-def test_what_a_hook_returns_is_checked():
+def test_what_a_hook_returns_is_checked() -> None:
     hint = Hint("cause", "cure", "there")
 
     assert str(hint) == "hint: cause; cure (there)"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import ledgering
 import mutations
 import pytest
-from builders import annotation, call, launch, memcpy, memset, op, step, write
+from builders import Row, annotation, call, launch, memcpy, memset, op, step, write
 from ledgering import against, anew, book, entry, h200, key, profile
 
-from pytest_kernelprof import KernelprofError, LedgerError, MisuseError, NotMeasured, Profile, load_trace
+from pytest_kernelprof import KernelprofError, LedgerError, MisuseError, NotMeasured, Profile, Trace, load_trace
 from pytest_kernelprof.documents import path_at
 from pytest_kernelprof.ledger.accounts import Accounts
 from pytest_kernelprof.ledger.difference import changes
 from pytest_kernelprof.ledger.document import (
+    Entries,
     Place,
     Write,
     entry_from,
@@ -26,7 +29,18 @@ from pytest_kernelprof.ledger.document import (
     update,
     values_of,
 )
-from pytest_kernelprof.ledger.entry import Amount, KernelLine, MemcpyLine, environment_key, lost_ranges, merged
+from pytest_kernelprof.ledger.entry import (
+    GPU_CLASSES,
+    Amount,
+    Entry,
+    KernelLine,
+    Line,
+    MemcpyLine,
+    environment_key,
+    lost_ranges,
+    merged,
+    uses_gpu,
+)
 from pytest_kernelprof.model import Environment
 from pytest_kernelprof.names import ROLES
 
@@ -35,13 +49,13 @@ PLACE = Place("test_it", "1", "sm90")
 UPDATE = "pytest --kernelprof-update tests/test_it.py"
 
 
-def message(one, **arguments):
+def message(one: Profile, **arguments: Any) -> str:
     with pytest.raises(AssertionError) as caught:
         one.assert_matches_ledger(**arguments)
     return str(caught.value)
 
 
-def told(one, **arguments):
+def told(one: Profile, **arguments: Any) -> list[str]:
     """Return headline and changes of a failure."""
     parts = message(one, **arguments).split("\n\n")
     return [parts[0], *parts[1].splitlines()]
@@ -52,7 +66,7 @@ def told(one, **arguments):
 
 @pytest.mark.parametrize("level", ["roles", "names"])
 @pytest.mark.parametrize("name", sorted(path.name[: -len(".json.gz")] for path in (DATA / "traces_h200").iterdir()))
-def test_a_step_is_as_its_own_ledger_says(name, level):
+def test_a_step_is_as_its_own_ledger_says(name: str, level: str) -> None:
     trace = h200(name)
     trace = trace._replace(steps=trace.steps[:1])
     made = entry(trace, level)
@@ -117,7 +131,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize(("before", "after"), DIFFERENCES, ids=" to ".join)
-def test_a_difference_reads_as_a_person_would_say_it(before, after):
+def test_a_difference_reads_as_a_person_would_say_it(before: str, after: str) -> None:
     headline, *lines = told(against(before, after))
 
     expected, *changes = DIFFERENCES[before, after]
@@ -125,7 +139,7 @@ def test_a_difference_reads_as_a_person_would_say_it(before, after):
     assert lines == changes
 
 
-def test_good_news_is_said_to_be_good_and_still_asks_for_an_update():
+def test_good_news_is_said_to_be_good_and_still_asks_for_an_update() -> None:
     good = message(against("attn_naive", "attn_inplace"))
     bad = message(against("attn_inplace", "attn_naive"))
 
@@ -135,7 +149,7 @@ def test_good_news_is_said_to_be_good_and_still_asks_for_an_update():
         assert "to accept: pytest --kernelprof-update tests/test_it.py::test_it" in text
 
 
-def test_a_failure_shows_what_came_with_its_ops_and_names_entry_and_command():
+def test_a_failure_shows_what_came_with_its_ops_and_names_entry_and_command() -> None:
     text = message(against("attn_inplace", "attn_naive"))
 
     assert "DtoD    256.0 MiB" in text
@@ -146,7 +160,7 @@ def test_a_failure_shows_what_came_with_its_ops_and_names_entry_and_command():
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("pair", [("attn_naive", "attn_sdpa_flash"), ("attn_naive", "attn_sdpa_math")])
-def test_changes_fit_the_terminal_and_long_lists_are_counted(pair, width):
+def test_changes_fit_the_terminal_and_long_lists_are_counted(pair: tuple[str, str], width: int) -> None:
     text = message(against(*pair, level="names", width=width))
     changes = text.split("\n\n")[1].splitlines()
 
@@ -163,28 +177,30 @@ NOT_FUSED = [
 ]
 
 
-def _kernels(roles, library="aten"):
-    lines = {KernelLine(role, library, (), "no"): Amount(number, number) for role, number in roles.items()}
+def _kernels(roles: dict[str, int], library: str = "aten") -> Entry:
+    lines: dict[Line, Amount] = {
+        KernelLine(role, library, (), "no"): Amount(number, number) for role, number in roles.items()
+    }
     return entry(h200("attn_naive"))._replace(lines={"kernels": lines, "memcpys": {}, "memsets": {}, "host_syncs": {}})
 
 
 @pytest.mark.parametrize(("before", "after"), NOT_FUSED)
-def test_kernels_that_another_cannot_contain_were_not_fused(before, after):
+def test_kernels_that_another_cannot_contain_were_not_fused(before: dict[str, int], after: dict[str, int]) -> None:
     kinds = {change.kind for change in changes(_kernels(before), _kernels(after))}
     assert "fused" not in kinds
     assert "split" not in {change.kind for change in changes(_kernels(after), _kernels(before))}
 
 
-def test_compiled_kernels_are_no_parts_of_compiled_kernels():
+def test_compiled_kernels_are_no_parts_of_compiled_kernels() -> None:
     before, after = _kernels({"elementwise": 1}, "inductor"), _kernels({"reduction": 3}, "inductor")
     assert [change.kind for change in changes(before, after)] == ["more", "fewer"]
 
 
-def test_a_test_that_lost_the_gpu_that_is_there_is_compared_with_what_it_launched(tmp_path):
+def test_a_test_that_lost_the_gpu_that_is_there_is_compared_with_what_it_launched(tmp_path: Path) -> None:
     # On an H200, and nothing of the step ran there; the test does not say device=.
     trace = trace_of(tmp_path, step(1, 0, 50), op("aten::mul", 1, 20), *launch(900, 1))
     idle = trace._replace(environment=Environment("nvidia", ("NVIDIA H200",), "9.0", "sm90"), totals=trace.steps[0])
-    assert not ledgering.uses_gpu(idle)
+    assert not uses_gpu(idle)
     made = {PLACE: entry(h200("attn_naive"))}
 
     text = message(profile(idle, book(made, add=True), needs_gpu=False))
@@ -195,7 +211,7 @@ def test_a_test_that_lost_the_gpu_that_is_there_is_compared_with_what_it_launche
     assert [note.place.environment for note in ledger.notes] == ["cpu"]
 
 
-def test_names_tell_apart_what_roles_do_not():
+def test_names_tell_apart_what_roles_do_not() -> None:
     # Both are flash attention in bf16 on tensor cores: FlashAttention 3 and the one in torch.
     assert told(against("attn_kernels_fa3", "attn_sdpa_flash"))[1:] == ["-1 fill int32 (aten)"]
     assert "attention bf16 tensor cores cutlass::device_kernel<" in message(
@@ -206,21 +222,26 @@ def test_names_tell_apart_what_roles_do_not():
 MUTANTS = sorted(path for path in (DATA / "mutants").iterdir() if path.is_dir())
 
 
-def mutant_pairs():
-    """Yield each recording of a mutant with that of the example; comparisons hold calls of two functions."""
+def mutant_pairs() -> dict[str, tuple[Path, Path]]:
+    """Return by mutant and profile the recordings of example and mutant; comparisons hold calls of two functions."""
+    found = {}
     for path in sorted(path for folder in MUTANTS for path in folder.glob("*.json.gz")):
         original = mutations.ATTENTION / mutations.RECORDINGS / path.name
         if original.exists() and "_against_" not in path.name:
             mutant, profile = path.parent.name, path.name.removesuffix(".json.gz").rpartition("-")[0]
-            yield pytest.param(original, path, id=f"{mutant}/{profile}")
+            found[f"{mutant}/{profile}"] = (original, path)
+    return found
 
 
-def launched(trace):
-    return [sorted(event.name for event in getattr(trace.steps[0], name).seen) for name in ledgering.GPU_CLASSES]
+MUTANT_PAIRS = mutant_pairs()
 
 
-@pytest.mark.parametrize(("original", "path"), list(mutant_pairs()))
-def test_a_mutation_of_attention_changes_the_ledger_where_it_changes_what_runs(original, path):
+def launched(trace: Trace) -> list[list[str]]:
+    return [sorted(event.name for event in getattr(trace.steps[0], name).seen) for name in GPU_CLASSES]
+
+
+@pytest.mark.parametrize(("original", "path"), MUTANT_PAIRS.values(), ids=MUTANT_PAIRS)
+def test_a_mutation_of_attention_changes_the_ledger_where_it_changes_what_runs(original: Path, path: Path) -> None:
     before, after = load_trace(original), load_trace(path)
     ledger = book({PLACE: entry(before)})
     profile(before, anew(ledger)).assert_matches_ledger()
@@ -274,9 +295,8 @@ SAID_OF_MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", SAID_OF_MUTANTS)
-def test_a_mutation_is_told_as_what_it_is(mutant):
-    (pair,) = (one.values for one in mutant_pairs() if one.id == mutant)
-    before, after = map(load_trace, pair)
+def test_a_mutation_is_told_as_what_it_is(mutant: str) -> None:
+    before, after = map(load_trace, MUTANT_PAIRS[mutant])
 
     assert told(profile(after, book({PLACE: entry(before)}), steps_may_differ=True))[1:] == SAID_OF_MUTANTS[mutant]
 
@@ -284,7 +304,7 @@ def test_a_mutation_is_told_as_what_it_is(mutant):
 # Cases
 
 
-def case(name, folder, keep=lambda _: True):
+def case(name: str, folder: Path, keep: Callable[[Row], bool] = lambda _: True) -> Trace:
     """Return a case as a trace of an H200, of the rows that *keep* takes."""
     document = json.loads((DATA / f"cases/{name}.json").read_text())
     document["traceEvents"] = [row for row in document["traceEvents"] if keep(row)]
@@ -301,10 +321,10 @@ def case(name, folder, keep=lambda _: True):
         ("70_new_fill_kernel", "names", "+1 fill fp32 (aten) vectorized_elementwise_kernel<FillFunctor>"),
     ],
 )
-def test_fill_kernels_that_an_upgrade_brought_are_named(tmp_path, name, level, change):
+def test_fill_kernels_that_an_upgrade_brought_are_named(tmp_path: Path, name: str, level: str, change: str) -> None:
     fills = {"26_graph_replay_extra_fills": (2, 3), "70_new_fill_kernel": (2,)}[name]
 
-    def is_older(row):
+    def is_older(row: Row) -> bool:
         return row["name"] != "aten::fill_" and row.get("args", {}).get("correlation") not in fills
 
     before, after = case(name, tmp_path, is_older), case(name, tmp_path)
@@ -314,14 +334,15 @@ def test_fill_kernels_that_an_upgrade_brought_are_named(tmp_path, name, level, c
     assert told(profile(after, anew(ledger)))[1:] == [change]
 
 
-def test_one_kernel_or_two_depending_on_autotuning_is_a_range(tmp_path):
+def test_one_kernel_or_two_depending_on_autotuning_is_a_range(tmp_path: Path) -> None:
     both = case("53_count_range_needed", tmp_path)
     one = case("53_count_range_needed", tmp_path, lambda row: row.get("args", {}).get("correlation") != 1)
     made = entry(both)
     assert told(profile(one, book({PLACE: made})))[1] == "-1 elementwise (inductor)"
 
     ranged = {
-        line: Amount(0, 1) if line.role == "elementwise" else amount for line, amount in made.lines["kernels"].items()
+        line: Amount(0, 1) if isinstance(line, KernelLine) and line.role == "elementwise" else amount
+        for line, amount in made.lines["kernels"].items()
     }
     ledger = book({PLACE: made._replace(lines={**made.lines, "kernels": ranged})})
     profile(one, anew(ledger)).assert_matches_ledger()
@@ -331,7 +352,10 @@ def test_one_kernel_or_two_depending_on_autotuning_is_a_range(tmp_path):
 # Noise
 
 
-def noisy(change):
+Change = Callable[[Row], None]
+
+
+def noisy(change: Change) -> Any:
     """Return attn_naive as a trace whose rows were changed."""
     import gzip
 
@@ -342,31 +366,31 @@ def noisy(change):
     return document
 
 
-def _slower(row):
+def _slower(row: Row) -> None:
     if row.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
         row["dur"] *= 1.7
 
 
-def _other_stream(row):
+def _other_stream(row: Row) -> None:
     args = row.get("args", {})
     if "stream" in args:
         args["stream"] = 42
         row["tid"] = 42
 
 
-def _other_tile(row):
+def _other_tile(row: Row) -> None:
     if row.get("name", "").startswith("nvjet_"):
         row["name"] = "nvjet_sm90_tst_64x8_64x16_1x4_v_bz_" + row["name"].rpartition("_")[2]
 
 
-def _other_grid(row):
+def _other_grid(row: Row) -> None:
     if row.get("cat") == "kernel":
         row["args"] |= {"grid": [7, 7, 7], "registers per thread": 99, "correlation": row["args"]["correlation"]}
 
 
 @pytest.mark.parametrize("level", ["roles", "names"])
 @pytest.mark.parametrize("change", [_slower, _other_stream, _other_tile, _other_grid])
-def test_noise_is_no_change(tmp_path, change, level):
+def test_noise_is_no_change(tmp_path: Path, change: Change, level: str) -> None:
     file = tmp_path / "noisy.json"
     file.write_text(json.dumps(noisy(change)))
     ledger = book({PLACE: entry(h200("attn_naive"), level)}, level=level)
@@ -377,20 +401,20 @@ def test_noise_is_no_change(tmp_path, change, level):
 # What is compared, and what is not
 
 
-def trace_of(tmp_path, *rows):
+def trace_of(tmp_path: Path, *rows: Row) -> Trace:
     return load_trace(write(tmp_path / "made.json", *rows))
 
 
-def gpu_step(number, begin, *more):
+def gpu_step(number: int, begin: int, *more: Row) -> list[Row]:
     return [step(number, begin, 50), op("aten::mul", begin + 1, 20), *launch(begin + 2, 10 * number), *more]
 
 
-def test_a_count_may_be_a_range(tmp_path):
+def test_a_count_may_be_a_range(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, *gpu_step(1, 0), *launch(30, 11))
     made = entry(trace)
     (line,) = made.lines["kernels"]
 
-    def with_range(low, high):
+    def with_range(low: int, high: int) -> Entries:
         return {
             Place("test_it", "1", "sm90"): made._replace(lines={**made.lines, "kernels": {line: Amount(low, high)}})
         }
@@ -402,11 +426,11 @@ def test_a_count_may_be_a_range(tmp_path):
     assert told(profile(sm90, book(with_range(0, 1))))[1] == "+1 fill fp32 (aten): 2, the ledger has 0 to 1"
 
 
-def test_a_range_is_kept_on_update_where_it_holds():
+def test_a_range_is_kept_on_update_where_it_holds() -> None:
     line, other = KernelLine("gemm", "cublas", ("bf16",), "yes"), KernelLine("softmax", "aten", ("bf16",), "no")
-    empty = {"memcpys": {}, "memsets": {}, "host_syncs": {}}
+    empty: dict[str, dict[Line, Amount]] = {"memcpys": {}, "memsets": {}, "host_syncs": {}}
 
-    def made(**kernels):
+    def made(**kernels: Amount | None) -> Entry:
         amounts = {line: kernels["gemm"], other: kernels["softmax"]}
         return entry(h200("attn_naive"))._replace(lines={"kernels": {k: v for k, v in amounts.items() if v}, **empty})
 
@@ -418,7 +442,7 @@ def test_a_range_is_kept_on_update_where_it_holds():
     assert lost_ranges(merged(seen, before), before) == [(line, Amount(1, 3))]
 
 
-def test_an_update_of_what_is_the_same_keeps_where_it_was_made():
+def test_an_update_of_what_is_the_same_keeps_where_it_was_made() -> None:
     made = entry(h200("attn_naive"))
     elsewhere = made._replace(made_on={"device": "NVIDIA H100"})
 
@@ -426,7 +450,7 @@ def test_an_update_of_what_is_the_same_keeps_where_it_was_made():
     assert merged(entry(h200("attn_inplace")), elsewhere).made_on == made.made_on
 
 
-def test_steps_that_disagree_are_neither_compared_nor_written(tmp_path):
+def test_steps_that_disagree_are_neither_compared_nor_written(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, *gpu_step(1, 0), *gpu_step(2, 100), *launch(130, 21))
     sm90 = trace._replace(environment=Environment(vendor="nvidia", arch="sm90"))
     ledger = book({}, add=True, update=True)
@@ -439,7 +463,7 @@ def test_steps_that_disagree_are_neither_compared_nor_written(tmp_path):
     assert [note.entry for note in ledger.notes] == [None, None]
 
 
-def test_steps_that_may_differ_each_have_to_be_as_the_ledger_says(tmp_path):
+def test_steps_that_may_differ_each_have_to_be_as_the_ledger_says(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, *gpu_step(1, 0), *gpu_step(2, 100), *launch(130, 21))
     sm90 = trace._replace(environment=Environment(vendor="nvidia", arch="sm90"))
     made = entry(sm90)
@@ -452,7 +476,7 @@ def test_steps_that_may_differ_each_have_to_be_as_the_ledger_says(tmp_path):
     assert "the steps differ, so nothing is written" in text
 
 
-def test_what_was_not_measured_is_neither_compared_nor_written(tmp_path):
+def test_what_was_not_measured_is_neither_compared_nor_written(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, *gpu_step(1, 0), call("cudaLaunchKernel", 40, 99))
     sm90 = trace._replace(environment=Environment(vendor="nvidia", arch="sm90"))
     ledger = book({}, add=True, update=True)
@@ -462,7 +486,7 @@ def test_what_was_not_measured_is_neither_compared_nor_written(tmp_path):
     assert [(note.state, note.entry) for note in ledger.notes] == [("not measured", None)]
 
 
-def test_what_is_certain_fails_although_events_are_missing(tmp_path):
+def test_what_is_certain_fails_although_events_are_missing(tmp_path: Path) -> None:
     whole = trace_of(tmp_path, *gpu_step(1, 0))
     lossy = trace_of(tmp_path, *gpu_step(1, 0), *launch(30, 11), call("cudaLaunchKernel", 40, 99))
     sm90 = lossy._replace(environment=Environment(vendor="nvidia", arch="sm90"))
@@ -478,8 +502,8 @@ def test_what_is_certain_fails_although_events_are_missing(tmp_path):
         ).assert_matches_ledger()
 
 
-def test_a_copy_of_unknown_size_is_not_compared_with_a_known_one(tmp_path):
-    def copying(size):
+def test_a_copy_of_unknown_size_is_not_compared_with_a_known_one(tmp_path: Path) -> None:
+    def copying(size: int | None) -> Trace:
         rows = [*gpu_step(1, 0), call("cudaMemcpyAsync", 30, 12), memcpy(40, 12)]
         if size is None:
             del rows[-1]["args"]["bytes"]
@@ -491,7 +515,7 @@ def test_a_copy_of_unknown_size_is_not_compared_with_a_known_one(tmp_path):
     profile(unknown, book({PLACE: entry(unknown)})).assert_matches_ledger()
 
 
-def test_nothing_is_written_from_a_replay():
+def test_nothing_is_written_from_a_replay() -> None:
     ledger = book({}, add=True, update=True)
     with pytest.raises(LedgerError, match="nothing is written from a replay"):
         profile(h200("attn_naive"), ledger, replayed=True).assert_matches_ledger()
@@ -501,7 +525,7 @@ def test_nothing_is_written_from_a_replay():
     assert [note.entry for note in (*ledger.notes, *changed.notes)] == [None, None]
 
 
-def test_a_profile_narrowed_to_a_region_has_an_entry_of_its_own(tmp_path):
+def test_a_profile_narrowed_to_a_region_has_an_entry_of_its_own(tmp_path: Path) -> None:
     rows = [step(1, 0, 100), annotation("attn", 1, 20), op("aten::mul", 2, 10), *launch(3, 1), *launch(40, 2)]
     trace = trace_of(tmp_path, *rows)._replace(environment=Environment(vendor="nvidia", arch="sm90"))
     ledger = book({}, add=True)
@@ -511,18 +535,18 @@ def test_a_profile_narrowed_to_a_region_has_an_entry_of_its_own(tmp_path):
     one.region("attn").assert_matches_ledger()
 
     assert [note.place for note in ledger.notes] == [PLACE, Place("test_it", "1, region attn", "sm90")]
-    assert [note.entry.lines["kernels"] for note in ledger.notes] == [
+    assert [note.entry and note.entry.lines["kernels"] for note in ledger.notes] == [
         {KernelLine("fill", "aten", ("fp32",), "no"): Amount(number, number)} for number in (2, 1)
     ]
 
 
-def test_a_ledger_of_the_other_level_is_not_comparable():
+def test_a_ledger_of_the_other_level_is_not_comparable() -> None:
     text = message(against("attn_naive", "attn_naive"), level="names")
     assert text.startswith("the ledger entry is of level roles, the test asks for names")
     assert "--kernelprof-update" in text
 
 
-def test_a_level_that_is_none_and_a_profile_without_a_test_are_misuse():
+def test_a_level_that_is_none_and_a_profile_without_a_test_are_misuse() -> None:
     with pytest.raises(MisuseError, match=r"\(level='role'\) is no level; did you mean 'roles'"):
         against("attn_naive", "attn_naive").assert_matches_ledger(level="role")
     with pytest.raises(MisuseError, match="needs a profile of a fixture"):
@@ -531,7 +555,7 @@ def test_a_level_that_is_none_and_a_profile_without_a_test_are_misuse():
         profile(h200("attn_naive"), book({}), label=None).assert_matches_ledger()
 
 
-def test_two_profiles_of_a_test_that_would_be_one_entry_are_refused():
+def test_two_profiles_of_a_test_that_would_be_one_entry_are_refused() -> None:
     ledger = book({}, add=True)
     profile(h200("attn_naive"), ledger).assert_matches_ledger()
     profile(h200("attn_naive"), ledger).assert_matches_ledger()
@@ -539,7 +563,7 @@ def test_two_profiles_of_a_test_that_would_be_one_entry_are_refused():
         profile(h200("attn_inplace"), ledger).assert_matches_ledger()
 
 
-def test_failures_are_collected_with_others():
+def test_failures_are_collected_with_others() -> None:
     one = against("attn_inplace", "attn_naive")
     with pytest.raises(AssertionError, match="2 of 2 checks did not pass"), one.checks():
         one.assert_no_memcpy()
@@ -552,7 +576,7 @@ def test_failures_are_collected_with_others():
 # Environments
 
 
-def test_a_missing_entry_says_which_there_are_and_what_would_differ():
+def test_a_missing_entry_says_which_there_are_and_what_would_differ() -> None:
     made = {
         Place("test_it", "1", "sm80"): entry(h200("attn_inplace")),
         Place("test_it", "1", "sm86"): entry(h200("attn_naive")),
@@ -572,7 +596,7 @@ def test_a_missing_entry_says_which_there_are_and_what_would_differ():
     ]
 
 
-def test_a_missing_entry_names_tests_that_come_close():
+def test_a_missing_entry_names_tests_that_come_close() -> None:
     made = {
         Place("test_is", "1", "sm90"): entry(h200("attn_naive")),
         Place("other", "1", "sm90"): entry(h200("attn_naive")),
@@ -601,7 +625,9 @@ MI300 = Environment("amd", ("AMD Instinct MI300X",), arch="gfx942", rocm="7.0.51
         (Environment("intel", ("Intel(R) Data Center GPU Max 1550",)), True, (), "intel-r-data-center-gpu-max-1550"),
     ],
 )
-def test_the_key_of_an_environment(environment, on_gpu, parts, expected):
+def test_the_key_of_an_environment(
+    environment: Environment, on_gpu: bool, parts: tuple[str, ...], expected: str
+) -> None:
     assert environment_key(environment, on_gpu=on_gpu, parts=parts) == expected
 
 
@@ -609,7 +635,9 @@ def test_the_key_of_an_environment(environment, on_gpu, parts, expected):
     ("environment", "parts", "what"),
     [(Environment(), (), "device"), (H200._replace(torch=None), ("torch",), "torch")],
 )
-def test_an_environment_that_the_trace_does_not_tell_is_not_measured(environment, parts, what):
+def test_an_environment_that_the_trace_does_not_tell_is_not_measured(
+    environment: Environment, parts: tuple[str, ...], what: str
+) -> None:
     with pytest.raises(NotMeasured, match=f"does not tell the {what} that its environment key needs"):
         environment_key(environment, on_gpu=True, parts=parts)
 
@@ -617,7 +645,7 @@ def test_an_environment_that_the_trace_does_not_tell_is_not_measured(environment
 # Files
 
 
-def entries():
+def entries() -> Entries:
     return {
         PLACE: entry(h200("attn_naive")),
         Place("test_it", "1", "cpu"): entry(h200("attn_naive"))._replace(lines={"ops": {}}),
@@ -625,23 +653,23 @@ def entries():
     }
 
 
-def ledger_in(folder, made=None):
+def ledger_in(folder: Path, made: Entries | None = None) -> Path:
     file = folder / "test_it.json"
     file.write_text(text_of(made or entries()))
     return file
 
 
-def read_back(file):
+def read_back(file: Path) -> Entries:
     return read(file, "test_it.json", UPDATE)
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read_back(ledger_in(tmp_path)) == entries()
     assert {entry_from(json.loads(json.dumps(values_of(one)))) == one for one in entries().values()} == {True}
     assert read_back(tmp_path / "there_is_none.json") == {}
 
 
-def test_a_ledger_has_a_line_for_each_kind_of_event_in_a_stable_order():
+def test_a_ledger_has_a_line_for_each_kind_of_event_in_a_stable_order() -> None:
     text = text_of({PLACE: entry(h200("attn_naive"))})
 
     assert text == (
@@ -676,7 +704,7 @@ def test_a_ledger_has_a_line_for_each_kind_of_event_in_a_stable_order():
     assert "duration" not in text_of(made)
 
 
-def test_one_changed_kernel_is_one_changed_line():
+def test_one_changed_kernel_is_one_changed_line() -> None:
     naive, inplace = (text_of({PLACE: entry(h200(name))}).splitlines() for name in ("attn_naive", "attn_inplace"))
     assert [line for line in naive if line not in inplace] == [
         '     "memcpys": [',
@@ -684,12 +712,12 @@ def test_one_changed_kernel_is_one_changed_line():
     ]
 
 
-def _edited(old, new):
+def _edited(old: str, new: str) -> Callable[[str], str]:
     return lambda text: text.replace(old, new, 1)
 
 
 _KERNEL = '$.entries.test_it["1"].sm90.kernels'
-BROKEN = {
+BROKEN: dict[str, tuple[Callable[[str], str | bytes], str, str]] = {
     "cut": (
         lambda text: text[: len(text) // 2],
         r"\$\.entries.*: no JSON in line \d+, column \d+",
@@ -801,7 +829,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_ledger_is_refused_in_one_line_with_place_and_cure_and_stays_as_it_is(tmp_path, how):
+def test_a_broken_ledger_is_refused_in_one_line_with_place_and_cure_and_stays_as_it_is(
+    tmp_path: Path, how: str
+) -> None:
     change, where, cure = BROKEN[how]
     file = ledger_in(tmp_path)
     broken = change(file.read_text())
@@ -826,7 +856,7 @@ def test_a_broken_ledger_is_refused_in_one_line_with_place_and_cure_and_stays_as
     assert file.read_bytes() == content
 
 
-def test_a_ledger_that_an_editor_laid_out_anew_is_the_same(tmp_path):
+def test_a_ledger_that_an_editor_laid_out_anew_is_the_same(tmp_path: Path) -> None:
     file = ledger_in(tmp_path)
     document = json.loads(file.read_text())
     file.write_bytes(b"\xef\xbb\xbf" + json.dumps(document, sort_keys=True, indent=4).replace("\n", "\r\n").encode())
@@ -847,17 +877,17 @@ def test_a_ledger_that_an_editor_laid_out_anew_is_the_same(tmp_path):
         ("}]@", "$"),
     ],
 )
-def test_the_path_of_a_place_in_a_broken_text(text, expected):
+def test_the_path_of_a_place_in_a_broken_text(text: str, expected: str) -> None:
     assert path_at(text, text.index("@")) == expected
 
 
-def test_a_ledger_cannot_be_read(tmp_path):
+def test_a_ledger_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "test_it.json").mkdir()
     with pytest.raises(LedgerError, match=r"^test_it.json: \$: cannot be read: "):
         read_back(tmp_path / "test_it.json")
 
 
-def test_roles_in_the_schema_are_those_of_kernel_names():
+def test_roles_in_the_schema_are_those_of_kernel_names() -> None:
     schema = json.loads(
         (Path(ledgering.__file__).parent.parent / "pytest_kernelprof/schemas/ledger-1.schema.json").read_text()
     )
@@ -867,11 +897,11 @@ def test_roles_in_the_schema_are_those_of_kernel_names():
 # Writing
 
 
-def updated(file, writes=None, unused=()):
+def updated(file: Path, writes: Mapping[Place, Write] | None = None, unused: Collection[Place] = ()) -> list[str]:
     return update(file, writes or {}, unused, shown=file.name, command=UPDATE)
 
 
-def test_an_update_adds_replaces_and_removes(tmp_path):
+def test_an_update_adds_replaces_and_removes(tmp_path: Path) -> None:
     file = ledger_in(tmp_path)
     new, changed = Place("test_new", "1", "sm90"), entry(h200("attn_inplace"))
 
@@ -889,13 +919,13 @@ def test_an_update_adds_replaces_and_removes(tmp_path):
     assert (tmp_path / ".locks/.gitignore").read_text() == "*\n"
 
 
-def test_an_entry_that_somebody_else_added_meanwhile_stays(tmp_path):
+def test_an_entry_that_somebody_else_added_meanwhile_stays(tmp_path: Path) -> None:
     file = ledger_in(tmp_path)
     updated(file, {PLACE: Write(entry(h200("attn_inplace")), replaces=False)})
     assert read_back(file) == entries()
 
 
-def test_an_update_that_changes_nothing_does_not_touch_the_file(tmp_path):
+def test_an_update_that_changes_nothing_does_not_touch_the_file(tmp_path: Path) -> None:
     file = ledger_in(tmp_path)
     file.chmod(0o600)
     before = file.stat()
@@ -906,7 +936,7 @@ def test_an_update_that_changes_nothing_does_not_touch_the_file(tmp_path):
     assert file.stat().st_mode == before.st_mode
 
 
-def test_a_ledger_without_entries_goes_with_its_folder(tmp_path):
+def test_a_ledger_without_entries_goes_with_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "__kernelprof__"
     folder.mkdir()
     file = ledger_in(folder, {PLACE: entry(h200("attn_naive"))})
@@ -914,7 +944,7 @@ def test_a_ledger_without_entries_goes_with_its_folder(tmp_path):
     assert not folder.exists()
 
 
-def test_a_symbolic_link_stays_one(tmp_path):
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     real = ledger_in(tmp_path)
     link = tmp_path / "link.json"
     link.symlink_to(real)
@@ -923,7 +953,7 @@ def test_a_symbolic_link_stays_one(tmp_path):
     assert read_back(real)[PLACE] == entry(h200("attn_inplace"))
 
 
-def _add(file, number):
+def _add(file: str, number: int) -> None:
     made = entry(h200("attn_naive"))
     for test in range(5):
         update(
@@ -935,7 +965,7 @@ def _add(file, number):
         )
 
 
-def test_processes_that_write_one_ledger_lose_nothing(tmp_path):
+def test_processes_that_write_one_ledger_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "test_it.json"
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_add, args=(str(file), number)) for number in range(4)]
@@ -949,7 +979,7 @@ def test_processes_that_write_one_ledger_lose_nothing(tmp_path):
     assert list(tmp_path.glob(".half-*")) == []
 
 
-def test_ledgers_are_found_below_a_folder_but_not_where_nobody_looks(tmp_path):
+def test_ledgers_are_found_below_a_folder_but_not_where_nobody_looks(tmp_path: Path) -> None:
     for folder in ("a/__kernelprof__", "a/b/__kernelprof__", "build/__kernelprof__", "a/__kernelprof__/traces"):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "test_x.json").touch()
@@ -963,7 +993,7 @@ def test_ledgers_are_found_below_a_folder_but_not_where_nobody_looks(tmp_path):
 LEDGER = Path("tests/__kernelprof__/test_it.json")
 
 
-def accounts_of(*tests, collected=None):
+def accounts_of(*tests: tuple[Any, ...], collected: dict[str, list[str]] | None = None) -> Accounts:
     accounts = Accounts()
     for name, passed, keys, *notes in tests:
         accounts.add_test(
@@ -980,7 +1010,7 @@ def accounts_of(*tests, collected=None):
     return accounts
 
 
-def place(test, profile="1", environment="sm90"):
+def place(test: str, profile: str = "1", environment: str = "sm90") -> Place:
     return Place(test, profile, environment)
 
 
@@ -1027,15 +1057,15 @@ HERE = ("somewhere", True, ["sm90"])
         (accounts_of(("test_a[x::y]", True, []), HERE), []),
     ],
 )
-def test_which_entries_are_unused(accounts, expected):
+def test_which_entries_are_unused(accounts: Accounts, expected: list[Place]) -> None:
     assert accounts.unused(LEDGER, ALL, has_test_file=True) == expected
 
 
-def test_all_entries_are_unused_where_the_test_file_is_gone():
+def test_all_entries_are_unused_where_the_test_file_is_gone() -> None:
     assert accounts_of().unused(LEDGER, ALL, has_test_file=False) == ALL
 
 
-def test_different_results_of_one_test_are_not_written():
+def test_different_results_of_one_test_are_not_written() -> None:
     accounts = Accounts()
     for name in ("attn_naive", "attn_inplace"):
         note = {"place": tuple(PLACE), "state": "new", "entry": values_of(entry(h200(name)))}
@@ -1047,7 +1077,7 @@ def test_different_results_of_one_test_are_not_written():
 # Details of lines
 
 
-def test_lines_without_ops_around_say_so(tmp_path):
+def test_lines_without_ops_around_say_so(tmp_path: Path) -> None:
     trace = trace_of(
         tmp_path,
         step(1, 0, 90),
@@ -1064,12 +1094,12 @@ def test_lines_without_ops_around_say_so(tmp_path):
     ]
 
 
-def test_kernels_of_which_nothing_is_known_keep_their_names(tmp_path):
+def test_kernels_of_which_nothing_is_known_keep_their_names(tmp_path: Path) -> None:
     rows = [step(1, 0, 90), *launch(5, 1, name="mystery_kernel_v2"), *launch(9, 2, name="riddle")]
     lines = entry(trace_of(tmp_path, *rows)).lines["kernels"]
     assert sorted(line.words() for line in lines) == ["kernel mystery_kernel_v2", "kernel riddle"]
 
 
-def test_every_error_of_a_ledger_is_ours():
+def test_every_error_of_a_ledger_is_ours() -> None:
     assert issubclass(LedgerError, KernelprofError)
     assert not issubclass(LedgerError, (AssertionError, NotMeasured))

@@ -7,38 +7,55 @@ import gc
 import linecache
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import pytest
 from builders import run_pytest
 from explaining import line_of, message_of, tells
 
+from pytest_kernelprof import Profile, Profiled
 from pytest_kernelprof.events import BACKWARD_NODE
+from pytest_kernelprof.sites import Place
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-nn = torch.nn
+pytest.importorskip("torch", reason="torch is not installed")
+import torch
+from torch import nn
+
 F = torch.nn.functional
 
 X = torch.linspace(-1, 1, 16).reshape(4, 4)
 MASK = torch.ones(4, 4, dtype=torch.bool).triu(1)
 
+Step = Callable[..., torch.Tensor]
 
-def places_of(profile):
-    """Return (chain, place) of each op of the first step."""
+
+def explained_ops(profile: Profile) -> list[tuple[str, Place | None]]:
+    """Return (chain, place) of each op of the first step; an op may have none."""
+    assert profile._judge._explain is not None
     explanation = profile._judge._explain()
     assert not explanation.why_not
-    found = []
+    found: list[tuple[str, Place | None]] = []
     for event in profile.steps[0].ops.seen:
         names = [*(op.name for op in event.chain), event.name]
         found.append((" > ".join(names), explanation.places[event]))
     return found
 
 
-def lines_of(profile, function):
+def places_of(profile: Profile) -> list[tuple[str, Place]]:
+    """Return (chain, place) of each op of the first step, where each has one."""
+    found = []
+    for chain, place in explained_ops(profile):
+        assert place is not None, chain
+        found.append((chain, place))
+    return found
+
+
+def lines_of(profile: Profile, function: Callable[..., object]) -> dict[int, list[str]]:
     """Return by line of a function, counted from its ``def``, the outermost ops that it called."""
     start = function.__code__.co_firstlineno
-    found = {}
+    found: dict[int, list[str]] = {}
     for chain, place in places_of(profile):
-        assert place is not None, chain
         if " > " not in chain:
             found.setdefault(place.site.line - start, []).append(chain.removeprefix("aten::"))
         assert place.site.file == __file__
@@ -48,8 +65,8 @@ def lines_of(profile, function):
 # Lines are exact
 
 
-def test_every_op_of_a_function(profiled):
-    def step(x):
+def test_every_op_of_a_function(profiled: Profiled) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
         z = y @ y.transpose(0, 1)
         z = z.masked_fill(MASK, 0.0)
@@ -66,11 +83,11 @@ def test_every_op_of_a_function(profiled):
     }
 
 
-def test_calls_inside_others_have_the_line_of_the_innermost_function(profiled):
-    def inner(x):
+def test_calls_inside_others_have_the_line_of_the_innermost_function(profiled: Profiled) -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
         return x.exp()
 
-    def step(x):
+    def step(x: torch.Tensor) -> torch.Tensor:
         return inner(inner(x)).cos()
 
     profile = profiled(step, X)
@@ -80,30 +97,30 @@ def test_calls_inside_others_have_the_line_of_the_innermost_function(profiled):
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.proj = nn.Linear(4, 4, bias=False)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.scores(self.proj(x))  # here
 
-    def scores(self, x):
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
         return x.exp()  # scores
 
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.layers = nn.ModuleList([Block(), Block()])
         self.head = nn.Sequential(nn.ReLU(), nn.Linear(4, 2))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
             x = layer(x)
         return self.head(x)  # head
 
 
-def test_nested_modules(profiled):
+def test_nested_modules(profiled: Profiled) -> None:
     with torch.no_grad():
         profile = profiled(Model(), X)
 
@@ -122,10 +139,10 @@ def test_nested_modules(profiled):
     assert outermost[0][1].inputs == ("float32[4, 4]", "float32[4, 4]", "None")
 
 
-def test_a_method_that_is_called_twice(profiled):
+def test_a_method_that_is_called_twice(profiled: Profiled) -> None:
     block = Block()
 
-    def step():
+    def step() -> torch.Tensor:
         a = block.scores(X)
         return a + block.scores(a)
 
@@ -136,17 +153,17 @@ def test_a_method_that_is_called_twice(profiled):
     tells(message, "2  ", line_of(Block.scores, "# scores"), hint=None)
 
 
-def test_decorated_functions(profiled):
-    def logged(function):
+def test_decorated_functions(profiled: Profiled) -> None:
+    def logged(function: Step) -> Step:
         @functools.wraps(function)
-        def wrapper(*args):
+        def wrapper(*args: torch.Tensor) -> torch.Tensor:
             return function(*args).neg()  # wrapper
 
         return wrapper
 
     @torch.no_grad()
     @logged
-    def step(x):
+    def step(x: torch.Tensor) -> torch.Tensor:
         return x.exp()
 
     profile = profiled(step, X)
@@ -161,7 +178,7 @@ def test_decorated_functions(profiled):
     assert exp.source == "return x.exp()"
 
 
-def test_a_lambda(profiled):
+def test_a_lambda(profiled: Profiled) -> None:
     profile = profiled(lambda: X.exp())
 
     message = message_of(profile.assert_no_op, "aten::exp")
@@ -169,7 +186,7 @@ def test_a_lambda(profiled):
     tells(message, "in <lambda>", "profile = profiled(lambda: X.exp())", hint=None)
 
 
-def test_code_of_a_notebook(profiled):
+def test_code_of_a_notebook(profiled: Profiled) -> None:
     cell = "def step():\n    y = x.exp()\n    return y.cos()\n"
     name = "<ipython-input-3-0123456789ab>"
     linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)  # As IPython does.
@@ -181,7 +198,7 @@ def test_code_of_a_notebook(profiled):
     tells(message, f"{name}:3 in step", f"{name}:3 in step: return y.cos()", hint=None)
 
 
-def test_code_without_a_source(profiled):
+def test_code_without_a_source(profiled: Profiled) -> None:
     variables = {"x": X}
     exec("def step():\n    return x.exp()\n", variables)
 
@@ -190,7 +207,7 @@ def test_code_without_a_source(profiled):
     tells(message, "<string>:2 in step", hint=None)
 
 
-def test_functions_and_modules_of_torch_have_the_line_that_profiles(profiled):
+def test_functions_and_modules_of_torch_have_the_line_that_profiles(profiled: Profiled) -> None:
     profile = profiled(torch.relu, X)  # here
 
     message = message_of(profile.assert_no_op, "aten::relu")
@@ -201,12 +218,12 @@ def test_functions_and_modules_of_torch_have_the_line_that_profiles(profiled):
 
 
 @pytest.mark.parametrize("make", [nn.MultiheadAttention, nn.TransformerEncoderLayer])
-def test_modules_keep_their_fused_path(profiled, make):
+def test_modules_keep_their_fused_path(profiled: Profiled, make: type[nn.Module]) -> None:
     module = make(8, 2, batch_first=True).eval()
     x = torch.ones(2, 4, 8)
     arguments = (x, x, x) if make is nn.MultiheadAttention else (x,)
 
-    def step():
+    def step() -> None:
         module(*arguments)  # here
 
     with torch.no_grad():
@@ -215,8 +232,8 @@ def test_modules_keep_their_fused_path(profiled, make):
     tells(message_of(profile.assert_no_op, "aten::_native_multi_head_attention"), line_of(step), hint=None)
 
 
-def test_what_operators_indexing_and_attributes_call(profiled):
-    def step():
+def test_what_operators_indexing_and_attributes_call(profiled: Profiled) -> None:
+    def step() -> list[torch.Tensor]:
         a = X[0]
         b = a * 2
         c = b.reshape(2, 2).mT
@@ -230,21 +247,21 @@ def test_what_operators_indexing_and_attributes_call(profiled):
 
 class Square(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
         doubled = x.exp()
         return doubled * gradient
 
 
-def test_backward_ops_have_the_line_of_their_forward_op(profiled):
+def test_backward_ops_have_the_line_of_their_forward_op(profiled: Profiled) -> None:
     w = torch.ones(4, 4, requires_grad=True)
 
-    def step():
+    def step() -> None:
         y = w @ X
         z = y.sin()
         z.sum().backward()
@@ -273,10 +290,10 @@ def test_backward_ops_have_the_line_of_their_forward_op(profiled):
 
 
 @pytest.mark.parametrize("how", ["backward", "autograd.backward", "autograd.grad"])
-def test_what_the_user_wrote_for_the_backward_pass_has_lines_of_its_own(profiled, how):
+def test_what_the_user_wrote_for_the_backward_pass_has_lines_of_its_own(profiled: Profiled, how: str) -> None:
     w = torch.ones(4, 4, requires_grad=True)
 
-    def step():
+    def step() -> None:
         y = Square.apply(w)
         if how == "backward":
             y.sum().backward()
@@ -290,21 +307,21 @@ def test_what_the_user_wrote_for_the_backward_pass_has_lines_of_its_own(profiled
     start = Square.backward.__code__.co_firstlineno
     own = [
         (chain.rpartition(" ")[2], place.site.line - start)
-        for chain, place in places_of(profile)
+        for chain, place in explained_ops(profile)
         if place is not None and place.site.function == "backward" and "SquareBackward > aten" in chain
     ]
     assert own == [("aten::exp", 3), ("aten::mul", 4)]
 
 
-def test_what_a_checkpoint_calculates_again_has_its_own_line(profiled):
+def test_what_a_checkpoint_calculates_again_has_its_own_line(profiled: Profiled) -> None:
     from torch.utils.checkpoint import checkpoint
 
     w = torch.ones(4, 4, requires_grad=True)
 
-    def part(x):
+    def part(x: torch.Tensor) -> torch.Tensor:
         return x.sin()  # here
 
-    def step():
+    def step() -> None:
         checkpoint(part, w, use_reentrant=False).sum().backward()
 
     profile = profiled(step)
@@ -317,19 +334,19 @@ def test_what_a_checkpoint_calculates_again_has_its_own_line(profiled):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
-def test_of_a_compiled_function_the_function_is_known(profiled):
-    def compiled(x):
+def test_of_a_compiled_function_the_function_is_known(profiled: Profiled) -> None:
+    def compiled(x: torch.Tensor) -> torch.Tensor:
         y = x.sin() * 2
         return y.cos() + 1
 
     function = torch.compile(compiled, backend="aot_eager")
 
-    def step():
+    def step() -> torch.Tensor:
         return function(X).neg()
 
     profile = profiled(step)
 
-    sites = {chain.rpartition("::")[2]: place.site for chain, place in places_of(profile) if place}
+    sites = {chain.rpartition("::")[2]: place.site for chain, place in explained_ops(profile) if place}
     assert (sites["sin"].function, sites["sin"].line) == ("compiled", compiled.__code__.co_firstlineno)
     assert (sites["neg"].function, sites["neg"].line) == ("step", step.__code__.co_firstlineno)
     assert not sites["sin"].exact
@@ -338,8 +355,8 @@ def test_of_a_compiled_function_the_function_is_known(profiled):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_graph_break_is_named(profiled):
-    def compiled(x):
+def test_a_graph_break_is_named(profiled: Profiled) -> None:
+    def compiled(x: torch.Tensor) -> torch.Tensor:
         y = x.sin()
         torch._dynamo.graph_break()
         return y.cos()
@@ -361,15 +378,15 @@ def test_a_graph_break_is_named(profiled):
 # What held when it was profiled holds again
 
 
-def test_modes_and_setup_hold_in_the_call_that_explains(profiled):
+def test_modes_and_setup_hold_in_the_call_that_explains(profiled: Profiled) -> None:
     seen = []
     made = []
 
-    def step(x):
+    def step(x: torch.Tensor) -> torch.Tensor:
         seen.append((torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()))
         return x.exp()
 
-    def setup():
+    def setup() -> torch.Tensor:
         made.append(X.clone())
         return made[-1]
 
@@ -383,7 +400,7 @@ def test_modes_and_setup_hold_in_the_call_that_explains(profiled):
     assert set(seen) == {(False, True, False)}
 
 
-def test_the_pinned_backend_of_attention_holds_again(profiled):
+def test_the_pinned_backend_of_attention_holds_again(profiled: Profiled) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     q = torch.randn(1, 1, 8, 4)
@@ -399,10 +416,29 @@ def test_the_pinned_backend_of_attention_holds_again(profiled):
     )
 
 
-def test_the_call_is_made_for_failures_alone_and_once(profiled):
+def test_the_order_of_attentions_that_torch_settles_in_its_first_call_holds_again(profiled: Profiled) -> None:
+    """On a Hopper GPU torch puts cuDNN first, for good, in the first call of SDPA of a process."""
+    order = torch._C._get_sdp_priority_order()
+    settled = [*order[1:], order[0]]
+    seen: list[list[int]] = []
+
+    def step() -> torch.Tensor:
+        torch._C._set_sdp_priority_order(settled if not seen else torch._C._get_sdp_priority_order())
+        seen.append(torch._C._get_sdp_priority_order())
+        return X.exp()
+
+    try:
+        message_of(profiled(step).assert_no_op, "aten::exp")
+    finally:
+        torch._C._set_sdp_priority_order(order)
+
+    assert seen == [settled] * 7
+
+
+def test_the_call_is_made_for_failures_alone_and_once(profiled: Profiled) -> None:
     calls = []
 
-    def step():
+    def step() -> torch.Tensor:
         calls.append(1)
         return X.exp()
 
@@ -425,8 +461,8 @@ def test_the_call_is_made_for_failures_alone_and_once(profiled):
 # One word why not
 
 
-def test_a_thread_that_the_function_started_is_not_watched(profiled):
-    def step():
+def test_a_thread_that_the_function_started_is_not_watched(profiled: Profiled) -> None:
+    def step() -> None:
         thread = threading.Thread(target=X.exp)
         thread.start()
         thread.join()
@@ -436,7 +472,7 @@ def test_a_thread_that_the_function_started_is_not_watched(profiled):
     assert "\nno line of Python: bypassed\nfunction was called once more" in message
 
 
-def test_within_autocast_the_function_is_called_twice(profiled):
+def test_within_autocast_the_function_is_called_twice(profiled: Profiled) -> None:
     linear = nn.Linear(4, 4)
     with torch.autocast("cpu", torch.bfloat16):
         profile = profiled(lambda: linear(X))
@@ -446,7 +482,7 @@ def test_within_autocast_the_function_is_called_twice(profiled):
     tells(message, "in <lambda>", "function was called twice more", hint="upcast")
 
 
-def test_the_default_device_holds_again(profiled):
+def test_the_default_device_holds_again(profiled: Profiled) -> None:
     with torch.device("meta"):
         profile = profiled(lambda: torch.ones(3).exp())
 
@@ -454,11 +490,11 @@ def test_the_default_device_holds_again(profiled):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
-def test_what_torch_compiles_of_its_own_has_the_line_that_profiles(profiled):
+def test_what_torch_compiles_of_its_own_has_the_line_that_profiles(profiled: Profiled) -> None:
     compiled = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), backend="aot_eager")
     profile = profiled(compiled, X)  # here
 
-    def check():
+    def check() -> None:
         profile.assert_no_op("aten::tanh")
 
     message = message_of(check)
@@ -467,7 +503,7 @@ def test_what_torch_compiles_of_its_own_has_the_line_that_profiles(profiled):
     assert "def check" not in message
 
 
-def test_a_block_has_its_chain_alone(profiled):
+def test_a_block_has_its_chain_alone(profiled: Profiled) -> None:
     with profiled.block() as handle:
         X.exp()
 
@@ -477,8 +513,8 @@ def test_a_block_has_its_chain_alone(profiled):
     assert "once more" not in message
 
 
-def failing_after(calls, what):
-    def step():
+def failing_after(calls: list[int], what: Callable[[], object]) -> Step:
+    def step() -> torch.Tensor:
         calls.append(1)
         if len(calls) > 6:
             what()
@@ -490,14 +526,16 @@ def failing_after(calls, what):
 @pytest.mark.parametrize(
     ("what", "word"),
     [
-        (lambda: {}["x"], "raised KeyError"),
+        (lambda: {"y": 0}["x"], "raised KeyError"),
         (lambda: pytest.skip("not now"), "raised Skipped"),
         (lambda: pytest.fail("now"), "raised Failed"),
         (lambda: exit(3), "raised SystemExit"),
         (lambda: X * 2, "differs"),
     ],
 )
-def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
+def test_a_call_that_explains_nothing_changes_nothing(
+    profiled: Profiled, what: Callable[[], object], word: str
+) -> None:
     profile = profiled(failing_after([], what))
     told = []
     for _ in range(2):
@@ -508,8 +546,8 @@ def test_a_call_that_explains_nothing_changes_nothing(profiled, what, word):
     assert told[0].startswith("1 op a step, expected none (named 'aten::exp')\n")
 
 
-def test_who_wants_to_stop_is_let(profiled):
-    def stop():
+def test_who_wants_to_stop_is_let(profiled: Profiled) -> None:
+    def stop() -> NoReturn:
         raise KeyboardInterrupt
 
     profile = profiled(failing_after([], stop))
@@ -519,7 +557,7 @@ def test_who_wants_to_stop_is_let(profiled):
     assert not torch.autograd.profiler._is_profiler_enabled
 
 
-def test_within_another_profiler_the_line_is_not_looked_for(profiled):
+def test_within_another_profiler_the_line_is_not_looked_for(profiled: Profiled) -> None:
     profile = profiled(lambda: X.exp())
 
     with torch.profiler.profile():
@@ -529,10 +567,10 @@ def test_within_another_profiler_the_line_is_not_looked_for(profiled):
     assert "\nno line of Python: profiler" in message_of(profile.assert_no_op, "aten::exp")  # It is not asked again.
 
 
-def test_a_trace_that_cannot_be_read_explains_nothing(profiled, monkeypatch):
+def test_a_trace_that_cannot_be_read_explains_nothing(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_kernelprof import profiled as module
 
-    def broken(*_, **__):
+    def broken(*_: object, **__: object) -> NoReturn:
         raise LookupError("no such row")
 
     profile = profiled(lambda: X.exp())
@@ -543,7 +581,7 @@ def test_a_trace_that_cannot_be_read_explains_nothing(profiled, monkeypatch):
     assert "\nno line of Python: unreadable\nfunction was called once more" in message
 
 
-def test_an_op_that_nobody_called_through_torch_is_bypassed(profiled):
+def test_an_op_that_nobody_called_through_torch_is_bypassed(profiled: Profiled) -> None:
     w = torch.ones(4, 4, requires_grad=True)
     profile = profiled(lambda: Square.apply(w))
 
@@ -552,18 +590,18 @@ def test_an_op_that_nobody_called_through_torch_is_bypassed(profiled):
     assert "\nno line of Python: bypassed" in message
 
 
-def test_nothing_is_kept_alive(profiled):
+def test_nothing_is_kept_alive(profiled: Profiled) -> None:
     class Big:
-        pass
+        tensor: torch.Tensor
 
-    def step():
+    def step() -> Big:
         big = Big()
         kept.append(weakref.ref(big))
         big.tensor = X.exp()
         kept.append(weakref.ref(big.tensor))
         return big
 
-    kept = []
+    kept: list[weakref.ref[Any]] = []
     profile = profiled(step)
     message_of(profile.assert_no_op, "aten::exp")
 
@@ -572,9 +610,9 @@ def test_nothing_is_kept_alive(profiled):
     assert len(alive) == 2  # What the last measured call returned, until the test ends.
 
 
-def test_the_modes_of_torch_are_as_they_were(profiled):
+def test_the_modes_of_torch_are_as_they_were(profiled: Profiled) -> None:
     run, ask = torch.autograd._engine_run_backward, torch.overrides.has_torch_function
-    profile = profiled(failing_after([], lambda: {}["x"]))
+    profile = profiled(failing_after([], lambda: {"y": 0}["x"]))
     message_of(profile.assert_no_op, "aten::exp")
     another = profiled.configure(name="another")(lambda: X.exp())
     message_of(another.assert_no_op, "aten::exp")
@@ -588,7 +626,7 @@ def test_the_modes_of_torch_are_as_they_were(profiled):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_the_column_has_room(pytester, columns, monkeypatch):
+def test_the_column_has_room(pytester: pytest.Pytester, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     pytester.makepyfile(
         test_attention="""
@@ -645,13 +683,15 @@ def test_it(profiled):
         (["-o", "kernelprof_explain=never"], {"after_profile": 6, "after_failure": 6, "word": "never"}),
     ],
 )
-def test_when_a_function_is_called_once_more(pytester, option, numbers):
+def test_when_a_function_is_called_once_more(
+    pytester: pytest.Pytester, option: list[str], numbers: dict[str, Any]
+) -> None:
     pytester.makepyfile(ONE.format(**numbers))
 
     run_pytest(pytester, "--kernelprof", *option).assert_outcomes(passed=1)
 
 
-def test_other_values_are_refused(pytester):
+def test_other_values_are_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
 
     result = run_pytest(pytester, "--kernelprof-explain=sometimes")
@@ -675,7 +715,7 @@ def test_late():
 """
 
 
-def test_profiles_of_wider_fixtures_can_be_explained_and_those_of_ended_tests_cannot(pytester):
+def test_profiles_of_wider_fixtures_can_be_explained_and_those_of_ended_tests_cannot(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(WIDER)
 
     result = run_pytest(pytester, "--kernelprof")
@@ -687,7 +727,7 @@ def test_profiles_of_wider_fixtures_can_be_explained_and_those_of_ended_tests_ca
     assert "no line of Python" not in always.stdout.str()
 
 
-def test_a_replay_says_so_in_a_word(pytester):
+def test_a_replay_says_so_in_a_word(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import torch
@@ -726,7 +766,7 @@ def pytest_kernelprof_hints(event, profile):
         ('return "text"', "hint: the hook pytest_kernelprof_hints (*) returned 'text'; accepted: a Hint, a list of*"),
     ],
 )
-def test_hints_of_others(pytester, answer, told, monkeypatch):
+def test_hints_of_others(pytester: pytest.Pytester, answer: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(HOOKS.format(answer=answer))
     pytester.makepyfile(

@@ -6,6 +6,8 @@ import json
 import re
 import sys
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 import mutations
 import pytest
@@ -14,12 +16,15 @@ from builders import run_pytest
 pytestmark = pytest.mark.usefixtures("needs_torch")
 REPLAY = "--kernelprof-replay=always"
 
+Replayed = Callable[..., pytest.RunResult]
+Example = Callable[[str], Any]
+
 
 @pytest.fixture
-def replayed(pytester):
+def replayed(pytester: pytest.Pytester) -> Replayed:
     """Run the edited examples by replay."""
 
-    def run(*arguments, edits=(), mutant=None):
+    def run(*arguments: str, edits: Iterable[mutations.Edit] = (), mutant: str | None = None) -> pytest.RunResult:
         mutations.prepare(pytester.path, mutations.Mutation(tuple(edits), frozenset()))
         mutations.add_recordings(pytester.path, mutant)
         return run_pytest(pytester, REPLAY, *arguments)
@@ -28,7 +33,7 @@ def replayed(pytester):
 
 
 @pytest.fixture
-def example(monkeypatch):
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
     """Import a module of the examples."""
     monkeypatch.syspath_prepend(str(mutations.ATTENTION))
     names = ("prebuilt", "shapes", "findings")
@@ -39,7 +44,7 @@ def example(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_on_an_unmeasured_gpu_wrong_guesses_are_reported_and_the_rest_is_asserted(replayed):
+def test_on_an_unmeasured_gpu_wrong_guesses_are_reported_and_the_rest_is_asserted(replayed: Replayed) -> None:
     forget = 'for row in BY_ARCHITECTURE.values():\n    row.setdefault("8.0", row["9.0"])\n    del row["9.0"]\n'
     as_on_an_a100 = "guess: what the A100 does"
     result = replayed("-rs", edits=[mutations.Edit("findings.py", "", forget)], mutant=as_on_an_a100)
@@ -68,14 +73,16 @@ def test_on_an_unmeasured_gpu_wrong_guesses_are_reported_and_the_rest_is_asserte
         (mutations.Edit("test_sdpa.py", "== (2, 8)", "== (4, 16)"), "f3_low"),
     ],
 )
-def test_a_wrong_claim_that_holds_everywhere_fails_on_an_unmeasured_gpu(replayed, wrong, test):
+def test_a_wrong_claim_that_holds_everywhere_fails_on_an_unmeasured_gpu(
+    replayed: Replayed, wrong: mutations.Edit, test: str
+) -> None:
     elsewhere = 'for row in BY_ARCHITECTURE.values():\n    row["9.9"] = row.pop("9.0")\n'
     result = replayed("-k", f"test_{test}", edits=[mutations.Edit("findings.py", "", elsewhere), wrong])
 
     result.assert_outcomes(failed=1)
 
 
-def test_the_nearest_architecture_is_that_below(example):
+def test_the_nearest_architecture_is_that_below(example: Example) -> None:
     nearest_to = example("findings").nearest_to
 
     assert nearest_to("8.6", ["8.0", "9.0", "10.0"]) == "8.0"
@@ -84,7 +91,7 @@ def test_the_nearest_architecture_is_that_below(example):
     assert nearest_to("unknown", ["9.0"]) == "9.0"
 
 
-def test_a_place_that_is_wrong_for_certain_beats_one_that_is_too_noisy(replayed):
+def test_a_place_that_is_wrong_for_certain_beats_one_that_is_too_noisy(replayed: Replayed) -> None:
     edit = mutations.Edit(
         "test_compare.py",
         "            fused[fast].assert_faster_than(fused[slow], steps=CALLS)\n",
@@ -99,7 +106,7 @@ def test_a_place_that_is_wrong_for_certain_beats_one_that_is_too_noisy(replayed)
     )
 
 
-def test_a_time_that_is_too_noisy_is_skipped_with_what_was_measured(replayed):
+def test_a_time_that_is_too_noisy_is_skipped_with_what_was_measured(replayed: Replayed) -> None:
     edit = mutations.Edit("test_compare.py", 'fused["cudnn"], on="cpu"', 'fused["cudnn"], by=1.1, on="cpu"')
     result = replayed("-rs", "-k", "c6", edits=[edit])
 
@@ -107,7 +114,7 @@ def test_a_time_that_is_too_noisy_is_skipped_with_what_was_measured(replayed):
     result.stdout.fnmatch_lines(["SKIPPED * too noisy to judge: 1.* times as fast (1.* to 1.*) as cudnn, CPU time*"])
 
 
-def test_another_shape_is_not_judged_by_these_recordings(replayed):
+def test_another_shape_is_not_judged_by_these_recordings(replayed: Replayed) -> None:
     result = replayed("--attention-shape=2,4,256,64", "-k", "test_n1")
 
     result.assert_outcomes(errors=2)
@@ -116,14 +123,14 @@ def test_another_shape_is_not_judged_by_these_recordings(replayed):
 
 
 @pytest.mark.parametrize("text", ["1,2,3", "1,2,3,0", "1,2,3,-4", "a,b,c,d", "", "1, 2, 3, 4"])
-def test_a_wrong_shape_is_a_usage_error(replayed, text):
+def test_a_wrong_shape_is_a_usage_error(replayed: Replayed, text: str) -> None:
     result = replayed(f"--attention-shape={text}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--attention-shape: {text!r} is no shape; accepted: four positive numbers*"])
 
 
-def test_the_options_may_be_unknown_where_the_folder_is_found_by_collection(pytester):
+def test_the_options_may_be_unknown_where_the_folder_is_found_by_collection(pytester: pytest.Pytester) -> None:
     folder = pytester.path / "examples/attention"
     folder.parent.mkdir()
     mutations.prepare(folder)
@@ -134,7 +141,7 @@ def test_the_options_may_be_unknown_where_the_folder_is_found_by_collection(pyte
     result.assert_outcomes(passed=48, skipped=11)
 
 
-def test_the_findings_are_those_of_the_recorded_run(replayed, pytester):
+def test_the_findings_are_those_of_the_recorded_run(replayed: Replayed, pytester: pytest.Pytester) -> None:
     """What a replay sees is what was seen live, so that the page tells of the recordings."""
     replayed("--attention-findings=seen.json")
     seen = {row["id"]: row for row in json.loads((pytester.path / "seen.json").read_text())["findings"]}
@@ -159,14 +166,16 @@ def test_the_findings_are_those_of_the_recorded_run(replayed, pytester):
 # Which FlashAttention is taken
 
 
-def package(monkeypatch, name, **attributes):
+def package(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
     module = types.ModuleType(name)
     for key, value in attributes.items():
         setattr(module, key, value)
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_the_hub_comes_first_then_flash_attn_then_flash_attention_3(monkeypatch, example):
+def test_the_hub_comes_first_then_flash_attn_then_flash_attention_3(
+    monkeypatch: pytest.MonkeyPatch, example: Example
+) -> None:
     prebuilt = example("prebuilt")
     package(monkeypatch, "fa3_fwd_interface", flash_attn_func="three")
     assert prebuilt.find() == ("fa3_fwd_interface", "three")
@@ -178,13 +187,18 @@ def test_the_hub_comes_first_then_flash_attn_then_flash_attention_3(monkeypatch,
     prebuilt.find.cache_clear()
     asked = []
     hub = types.SimpleNamespace(flash_attn_func="hub")
-    package(monkeypatch, "kernels", get_kernel=lambda name, revision: asked.append((name, revision)) or hub)
+
+    def get_kernel(name: str, revision: str) -> types.SimpleNamespace:
+        asked.append((name, revision))
+        return hub
+
+    package(monkeypatch, "kernels", get_kernel=get_kernel)
     assert prebuilt.find() == ("kernels-community/flash-attn2", "hub")
     assert asked == [("kernels-community/flash-attn2", "main")]
 
 
-def test_a_hub_that_cannot_be_reached_leaves_the_next(monkeypatch, example):
-    def unreachable(name, revision):
+def test_a_hub_that_cannot_be_reached_leaves_the_next(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
+    def unreachable(name: str, revision: str) -> NoReturn:
         raise OSError("no network\nand much more")
 
     prebuilt = example("prebuilt")
@@ -201,10 +215,12 @@ def test_a_hub_that_cannot_be_reached_leaves_the_next(monkeypatch, example):
     assert re.fullmatch(expected, str(told.value))
 
 
-def test_prebuilt_attention_is_causal_and_gives_the_result_alone(monkeypatch, example):
+def test_prebuilt_attention_is_causal_and_gives_the_result_alone(
+    monkeypatch: pytest.MonkeyPatch, example: Example
+) -> None:
     asked = []
 
-    def flash(q, k, v, causal):
+    def flash(q: str, k: str, v: str, causal: bool) -> tuple[str, str]:
         asked.append(causal)
         return q, "log-sum-exp"
 

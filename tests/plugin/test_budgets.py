@@ -33,14 +33,14 @@ TESTS = """
 
 
 @pytest.fixture
-def project(pytester):
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
     (pytester.path / "budget.toml").write_text('max_kernels = 5\n[op."aten::clone"]\nmax_calls = 0\n')
     (pytester.path / "other.toml").write_text('[op."aten::neg"]\nmax_calls = 0\n')
     pytester.makepyfile(test_it=TESTS)
     return pytester
 
 
-def test_every_profile_is_judged_unless_the_marker_says_otherwise(project):
+def test_every_profile_is_judged_unless_the_marker_says_otherwise(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nkernelprof_budget = budget.toml")
     result = run_pytest(project, "--kernelprof", "-v")
     result.assert_outcomes(passed=2, failed=3)
@@ -64,13 +64,13 @@ def test_every_profile_is_judged_unless_the_marker_says_otherwise(project):
     )
 
 
-def test_the_command_line_wins_and_is_below_the_current_folder(project):
+def test_the_command_line_wins_and_is_below_the_current_folder(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nkernelprof_budget = budget.toml")
     result = run_pytest(project, "--kernelprof", "--kernelprof-budget=other.toml")
     result.assert_outcomes(passed=3, failed=2)
 
 
-def test_a_gpu_that_was_not_measured_is_no_pass(project):
+def test_a_gpu_that_was_not_measured_is_no_pass(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_it="""
         import torch
@@ -85,7 +85,7 @@ def test_a_gpu_that_was_not_measured_is_no_pass(project):
     result.stdout.fnmatch_lines(["E *NotMeasured: 1 limit of budget.toml not measured", "E *max_kernels = 5"])
 
 
-def test_regions_that_a_test_does_not_have_are_left_out(project):
+def test_regions_that_a_test_does_not_have_are_left_out(project: pytest.Pytester) -> None:
     (project.path / "budget.toml").write_text('[region."decode"]\nno_memcpy = true\n[step.9]\nmax_kernels = 1\n')
     for arguments in ((), ("-n2",)):
         result = run_pytest(project, "--kernelprof", "--kernelprof-budget=budget.toml", *arguments)
@@ -99,14 +99,16 @@ def test_regions_that_a_test_does_not_have_are_left_out(project):
         )
 
 
-def test_cpu_time_of_a_region_is_judged_on_a_test_for_the_cpu_where_it_has_one(project):
+def test_cpu_time_of_a_region_is_judged_on_a_test_for_the_cpu_where_it_has_one(project: pytest.Pytester) -> None:
     (project.path / "budget.toml").write_text('[region."decode"]\nmax_cpu_time = "1 h"\n'.replace("1 h", "1000 s"))
     result = run_pytest(project, "--kernelprof", "--kernelprof-budget=budget.toml", "-k", "negates")
     result.assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(("text", "said"), [("max_kernel = 5", "did you mean 'max_kernels'"), (None, "cannot be read")])
-def test_a_budget_that_cannot_be_read_stops_the_run_in_one_line(project, text, said):
+def test_a_budget_that_cannot_be_read_stops_the_run_in_one_line(
+    project: pytest.Pytester, text: str | None, said: str
+) -> None:
     if text is None:
         (project.path / "budget.toml").unlink()
     else:
@@ -118,7 +120,7 @@ def test_a_budget_that_cannot_be_read_stops_the_run_in_one_line(project, text, s
     run_pytest(project, "--kernelprof-budget=budget.toml").assert_outcomes(skipped=5)
 
 
-def test_a_marker_that_names_no_file(project):
+def test_a_marker_that_names_no_file(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_it="""
         import pytest, torch

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from builders import run_pytest
@@ -39,21 +40,21 @@ PLACES = [
 
 
 @pytest.fixture(autouse=True)
-def _no_ci(monkeypatch):
+def _no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever runs these tests: what they start is no CI unless it says so."""
     for name in ("CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def ledger(pytester):
+def ledger(pytester: pytest.Pytester) -> Path:
     """Write TESTS and their ledger, and return its path."""
     pytester.makepyfile(test_it=TESTS)
     run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
     return pytester.path / "__kernelprof__/test_it.json"
 
 
-def entries(ledger):
+def entries(ledger: Path) -> dict[tuple[str, str, str], Any]:
     document = json.loads(ledger.read_text())
     return {
         (test, profile, environment): entry
@@ -63,11 +64,11 @@ def entries(ledger):
     }
 
 
-def places(ledger):
+def places(ledger: Path) -> list[tuple[str, str]]:
     return [place[:2] for place in entries(ledger)]
 
 
-def edit(pytester, *pairs, file="test_it.py"):
+def edit(pytester: pytest.Pytester, *pairs: tuple[str, str], file: str | Path = "test_it.py") -> None:
     path = pytester.path / file
     text = path.read_text()
     for old, new in pairs:
@@ -78,14 +79,14 @@ def edit(pytester, *pairs, file="test_it.py"):
     shutil.rmtree(pytester.path / "__pycache__", ignore_errors=True)
 
 
-def lines(result):
+def lines(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("kernelprof: ") and "warmup" not in line]
 
 
 # Writing
 
 
-def test_an_update_writes_an_entry_for_each_test_and_profile(pytester, ledger):
+def test_an_update_writes_an_entry_for_each_test_and_profile(pytester: pytest.Pytester, ledger: Path) -> None:
     assert places(ledger) == PLACES
     assert {place[2] for place in entries(ledger)} == {"cpu"}
     assert [entry["level"] for entry in entries(ledger).values()] == ["roles", "names", "roles", "roles"]
@@ -98,7 +99,7 @@ def test_an_update_writes_an_entry_for_each_test_and_profile(pytester, ledger):
     assert ledger.read_bytes() == before
 
 
-def test_the_first_run_adds_what_is_missing_and_says_so(pytester):
+def test_the_first_run_adds_what_is_missing_and_says_so(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
     result = run_pytest(pytester, "--kernelprof")
     result.assert_outcomes(passed=3)
@@ -112,7 +113,9 @@ def test_the_first_run_adds_what_is_missing_and_says_so(pytester):
 
 
 @pytest.mark.parametrize("how", ["CI", "BUILD_NUMBER", "line", "ini"])
-def test_a_missing_entry_fails_where_that_is_strict(pytester, monkeypatch, how):
+def test_a_missing_entry_fails_where_that_is_strict(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     pytester.makepyfile(test_it=TESTS)
     arguments = []
     if how == "line":
@@ -141,20 +144,22 @@ def test_a_missing_entry_fails_where_that_is_strict(pytester, monkeypatch, how):
 
 
 @pytest.mark.parametrize("value", ["", "0", "false"])
-def test_what_says_that_this_is_no_ci_is_believed(pytester, monkeypatch, value):
+def test_what_says_that_this_is_no_ci_is_believed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     monkeypatch.setenv("CI", value)
     pytester.makepyfile(test_it=TESTS)
     run_pytest(pytester, "--kernelprof").assert_outcomes(passed=3)
 
 
-def test_an_ini_may_be_lenient_on_ci(pytester, monkeypatch):
+def test_an_ini_may_be_lenient_on_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     pytester.makeini("[pytest]\nkernelprof_strict = false")
     pytester.makepyfile(test_it=TESTS)
     run_pytest(pytester, "--kernelprof").assert_outcomes(passed=3)
 
 
-def test_a_change_fails_and_an_update_accepts_it(pytester, ledger):
+def test_a_change_fails_and_an_update_accepts_it(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, ("torch.relu(x) + 1", "torch.relu(x).clone() + 1"))
     before = ledger.read_bytes()
 
@@ -182,7 +187,7 @@ def test_a_change_fails_and_an_update_accepts_it(pytester, ledger):
     run_pytest(pytester, "--kernelprof").assert_outcomes(passed=3)
 
 
-def test_a_range_that_somebody_wrote_is_kept_or_said_to_be_gone(pytester, ledger):
+def test_a_range_that_somebody_wrote_is_kept_or_said_to_be_gone(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, ('{"count": 1, "op": "aten::relu"}', '{"count": [1, 2], "op": "aten::relu"}'), file=ledger)
     run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
     edit(pytester, ("torch.relu(x) + 1", "torch.relu(torch.relu(x)) + 1"))
@@ -195,14 +200,14 @@ def test_a_range_that_somebody_wrote_is_kept_or_said_to_be_gone(pytester, ledger
     assert ledger.read_text().count('{"count": 3, "op": "aten::relu"}') == 3
 
 
-def test_update_is_no_ini_option(pytester):
+def test_update_is_no_ini_option(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
     pytester.makeini("[pytest]\nkernelprof_update = true")
     result = run_pytest(pytester, "--kernelprof", "--strict-config")
     assert result.ret != 0
 
 
-def test_update_and_a_replay_of_every_test_exclude_each_other(pytester):
+def test_update_and_a_replay_of_every_test_exclude_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
     result = run_pytest(pytester, "--kernelprof-update", "--kernelprof-replay=always")
     result.stderr.fnmatch_lines(["ERROR: update and replay=always exclude each other: *"])
@@ -212,7 +217,7 @@ def test_update_and_a_replay_of_every_test_exclude_each_other(pytester):
     run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
 
 
-def test_a_replay_is_compared_and_writes_nothing(pytester, ledger):
+def test_a_replay_is_compared_and_writes_nothing(pytester: pytest.Pytester, ledger: Path) -> None:
     run_pytest(pytester, "--kernelprof-record").assert_outcomes(passed=3)
     edit(pytester, ("torch.relu(x) + 1", "unknown(x)"))
     run_pytest(pytester, "--kernelprof-replay=always").assert_outcomes(passed=3)
@@ -224,7 +229,7 @@ def test_a_replay_is_compared_and_writes_nothing(pytester, ledger):
     assert not ledger.exists()
 
 
-def test_shared_profiles_are_compared_by_the_test_that_asserts(pytester):
+def test_shared_profiles_are_compared_by_the_test_that_asserts(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest, torch
@@ -249,7 +254,7 @@ def test_shared_profiles_are_compared_by_the_test_that_asserts(pytester):
     assert places(pytester.path / "__kernelprof__/test_it.json") == [("test_one", "sum"), ("test_two", "sum")]
 
 
-def test_keys_and_levels_of_the_project(pytester):
+def test_keys_and_levels_of_the_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
     pytester.makeini("[pytest]\nkernelprof_ledger_key = torch cuda\nkernelprof_ledger_level = names")
     run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
@@ -261,7 +266,7 @@ def test_keys_and_levels_of_the_project(pytester):
 
 
 @pytest.mark.parametrize("option", ["--kernelprof-ledger-level=role", "--kernelprof-ledger-key=torch,python"])
-def test_wrong_options_are_usage_errors(pytester, option):
+def test_wrong_options_are_usage_errors(pytester: pytest.Pytester, option: str) -> None:
     pytester.makepyfile(test_it=TESTS)
     result = run_pytest(pytester, "--kernelprof", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -271,7 +276,9 @@ def test_wrong_options_are_usage_errors(pytester, option):
 # What cannot be read or written
 
 
-def test_a_broken_ledger_fails_its_tests_in_one_line_and_is_not_overwritten(pytester, ledger):
+def test_a_broken_ledger_fails_its_tests_in_one_line_and_is_not_overwritten(
+    pytester: pytest.Pytester, ledger: Path
+) -> None:
     text = ledger.read_text().replace('"level": "roles"', '"level": "role"', 1)
     ledger.write_text(text)
     for option in ("--kernelprof", "--kernelprof-update", "--kernelprof-update-new"):
@@ -287,10 +294,12 @@ def test_a_broken_ledger_fails_its_tests_in_one_line_and_is_not_overwritten(pyte
 
 @pytest.mark.parametrize("option", ["--kernelprof", "--kernelprof-update", "--kernelprof-update-new"])
 @pytest.mark.parametrize("what", ["ledger", "lock"])
-def test_a_checkout_that_cannot_be_written_is_one_clear_line_and_no_green_run(pytester, monkeypatch, option, what):
+def test_a_checkout_that_cannot_be_written_is_one_clear_line_and_no_green_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, what: str
+) -> None:
     pytester.makepyfile(test_it=TESTS)
 
-    def refused(content, goal):
+    def refused(content: bytes, goal: Path) -> NoReturn:
         raise OSError(errno.EROFS, "Read-only file system", str(goal))
 
     # Root may write anywhere, so that modes do not do.
@@ -313,7 +322,7 @@ def test_a_checkout_that_cannot_be_written_is_one_clear_line_and_no_green_run(py
 # Unused entries
 
 
-def unused(result):
+def unused(result: pytest.RunResult) -> list[str]:
     return [line.partition(": unused: ")[2] for line in lines(result) if ": unused: " in line]
 
 
@@ -321,7 +330,9 @@ GONE = [("def test_one", "def test_three")]
 ONE_GONE = ["test_one[2], cpu", "test_one[4], cpu"]
 
 
-def test_entries_of_a_test_that_is_gone_are_reported_and_removed_by_update(pytester, ledger):
+def test_entries_of_a_test_that_is_gone_are_reported_and_removed_by_update(
+    pytester: pytest.Pytester, ledger: Path
+) -> None:
     edit(pytester, *GONE)
     result = run_pytest(pytester, "--kernelprof", "-k", "named")
     assert unused(result) == ONE_GONE
@@ -352,7 +363,9 @@ def test_entries_of_a_test_that_is_gone_are_reported_and_removed_by_update(pytes
     ],
     ids=" ".join,
 )
-def test_what_was_not_selected_is_not_unused(pytester, ledger, arguments):
+def test_what_was_not_selected_is_not_unused(
+    pytester: pytest.Pytester, ledger: Path, arguments: tuple[str, ...]
+) -> None:
     if arguments in (("--lf",), ("-x",)):
         edit(pytester, ("def test_named(self, profiled):", "def test_named(self, profiled):\n        assert False"))
         run_pytest(pytester, "--kernelprof")
@@ -363,12 +376,14 @@ def test_what_was_not_selected_is_not_unused(pytester, ledger, arguments):
 
 
 @pytest.mark.parametrize("arguments", [("-n2",), ("test_it.py",), ("-k", "two")], ids=" ".join)
-def test_what_is_gone_is_unused_however_tests_are_selected(pytester, ledger, arguments):
+def test_what_is_gone_is_unused_however_tests_are_selected(
+    pytester: pytest.Pytester, ledger: Path, arguments: tuple[str, ...]
+) -> None:
     edit(pytester, *GONE)
     assert unused(run_pytest(pytester, "--kernelprof", *arguments)) == ONE_GONE
 
 
-def test_skipped_and_failed_tests_keep_their_entries(pytester, ledger):
+def test_skipped_and_failed_tests_keep_their_entries(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(
         pytester,
         ("def test_one(profiled, size):", "def test_one(profiled, size):\n    pytest.skip('today')"),
@@ -380,14 +395,14 @@ def test_skipped_and_failed_tests_keep_their_entries(pytester, ledger):
     assert places(ledger) == PLACES
 
 
-def test_an_entry_that_a_passing_test_no_longer_asks_for_is_unused(pytester, ledger):
+def test_an_entry_that_a_passing_test_no_longer_asks_for_is_unused(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, ('        profiled.configure(name="second")', "        #"))
     assert unused(run_pytest(pytester, "--kernelprof")) == ["TestTwo::test_named (second), cpu"]
     edit(pytester, (".assert_matches_ledger()", ".assert_op_count('*', at_least=1)"))
     assert len(unused(run_pytest(pytester, "--kernelprof"))) == 4
 
 
-def test_entries_of_other_environments_stay(pytester, ledger):
+def test_entries_of_other_environments_stay(pytester: pytest.Pytester, ledger: Path) -> None:
     document = json.loads(ledger.read_text())
     document["entries"]["test_one[2]"]["1"]["sm90"] = {
         "level": "roles",
@@ -402,7 +417,7 @@ def test_entries_of_other_environments_stay(pytester, ledger):
     assert ("test_one[2]", "1", "sm90") in entries(ledger)
 
 
-def test_a_ledger_whose_test_file_is_gone_goes_as_a_whole(pytester, ledger):
+def test_a_ledger_whose_test_file_is_gone_goes_as_a_whole(pytester: pytest.Pytester, ledger: Path) -> None:
     (pytester.path / "test_it.py").unlink()
     pytester.makepyfile(test_other="def test_nothing(): pass")
     result = run_pytest(pytester, "--kernelprof")
@@ -411,7 +426,7 @@ def test_a_ledger_whose_test_file_is_gone_goes_as_a_whole(pytester, ledger):
     assert not ledger.parent.exists()
 
 
-def test_a_foreign_file_beside_ledgers_is_left_alone(pytester, ledger):
+def test_a_foreign_file_beside_ledgers_is_left_alone(pytester: pytest.Pytester, ledger: Path) -> None:
     foreign = ledger.parent / "notes.json"
     foreign.write_text("{}")
     result = run_pytest(pytester, "--kernelprof-update")
@@ -420,12 +435,14 @@ def test_a_foreign_file_beside_ledgers_is_left_alone(pytester, ledger):
     assert foreign.read_text() == "{}"
 
 
-def test_a_run_that_is_off_says_nothing_of_ledgers(pytester, ledger):
+def test_a_run_that_is_off_says_nothing_of_ledgers(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, *GONE)
     assert unused(run_pytest(pytester)) == []
 
 
-def test_tests_that_are_there_only_with_a_gpu_or_an_option_keep_their_entries(pytester, monkeypatch):
+def test_tests_that_are_there_only_with_a_gpu_or_an_option_keep_their_entries(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makepyfile(
         test_it="""
         import os, pytest, torch
@@ -492,7 +509,7 @@ BEFORE_ASKING = {
 
 
 @pytest.mark.parametrize("how", BEFORE_ASKING)
-def test_what_was_kept_from_asking_keeps_its_entry(pytester, how):
+def test_what_was_kept_from_asking_keeps_its_entry(pytester: pytest.Pytester, how: str) -> None:
     if "subtest" in how and pytest.version_tuple < (9, 0):
         pytest.skip("pytest 9 brings subtests")
     source = BEFORE_ASKING[how]
@@ -510,13 +527,13 @@ def test_what_was_kept_from_asking_keeps_its_entry(pytester, how):
     assert ledger.read_bytes() == before
 
 
-def test_a_replay_makes_no_entry_unused(pytester, ledger):
+def test_a_replay_makes_no_entry_unused(pytester: pytest.Pytester, ledger: Path) -> None:
     run_pytest(pytester, "--kernelprof-record").assert_outcomes(passed=3)
     edit(pytester, (".assert_matches_ledger()", ".assert_op_count('*', at_least=1)"))
     assert unused(run_pytest(pytester, "--kernelprof-replay=always")) == []
 
 
-def test_a_ledger_of_a_file_that_only_doctest_collects_stays(pytester):
+def test_a_ledger_of_a_file_that_only_doctest_collects_stays(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         bench_it="""
         import torch
@@ -532,7 +549,7 @@ def test_a_ledger_of_a_file_that_only_doctest_collects_stays(pytester):
     assert ledger.exists()
 
 
-def test_a_ledger_beside_a_doctest_in_text_stays(pytester):
+def test_a_ledger_beside_a_doctest_in_text_stays(pytester: pytest.Pytester) -> None:
     (pytester.path / "test_doc.txt").write_text(
         ">>> import torch\n>>> profiled = getfixture('profiled')\n"
         ">>> profiled(torch.neg, torch.ones(2)).assert_matches_ledger()\n"
@@ -543,7 +560,7 @@ def test_a_ledger_beside_a_doctest_in_text_stays(pytester):
     assert unused(result) == []
 
 
-def test_ids_that_json_has_to_escape_are_recorded_and_replayed(pytester):
+def test_ids_that_json_has_to_escape_are_recorded_and_replayed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it=r"""
         import pytest, torch
@@ -559,7 +576,7 @@ def test_ids_that_json_has_to_escape_are_recorded_and_replayed(pytester):
     run_pytest(pytester, "--kernelprof-replay=always").assert_outcomes(passed=4)
 
 
-def test_two_levels_of_one_profile_are_refused(pytester):
+def test_two_levels_of_one_profile_are_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import torch
@@ -575,7 +592,7 @@ def test_two_levels_of_one_profile_are_refused(pytester):
     )
 
 
-def test_two_profiles_of_one_name_are_refused_whichever_changed(pytester):
+def test_two_profiles_of_one_name_are_refused_whichever_changed(pytester: pytest.Pytester) -> None:
     source = """
         import torch
         def test_it(profiled, module_profiled):
@@ -592,7 +609,7 @@ def test_two_profiles_of_one_name_are_refused_whichever_changed(pytester):
     )
 
 
-def test_ranges_stay_when_the_level_changes_where_lines_are_the_same(pytester, ledger):
+def test_ranges_stay_when_the_level_changes_where_lines_are_the_same(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, ('{"count": 1, "op": "aten::relu"}', '{"count": [1, 2], "op": "aten::relu"}'), file=ledger)
     edit(
         pytester,
@@ -606,7 +623,7 @@ def test_ranges_stay_when_the_level_changes_where_lines_are_the_same(pytester, l
 # Several processes
 
 
-def test_workers_that_update_one_file_lose_nothing(pytester):
+def test_workers_that_update_one_file_lose_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_many="""
         import pytest, torch
@@ -629,13 +646,13 @@ def test_workers_that_update_one_file_lose_nothing(pytester):
     assert ledger.read_bytes() == before
 
 
-def test_groups_of_xdist_are_no_part_of_a_test(pytester, ledger):
+def test_groups_of_xdist_are_no_part_of_a_test(pytester: pytest.Pytester, ledger: Path) -> None:
     edit(pytester, ("@pytest.mark.parametrize", '@pytest.mark.xdist_group("g")\n@pytest.mark.parametrize'))
     result = run_pytest(pytester, "--kernelprof", "--kernelprof-strict", "-n2", "--dist=loadgroup")
     result.assert_outcomes(passed=3)
 
 
-def test_a_test_that_another_plugin_runs_again_is_judged_anew(pytester):
+def test_a_test_that_another_plugin_runs_again_is_judged_anew(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
         import pytest
@@ -671,7 +688,7 @@ def test_a_test_that_another_plugin_runs_again_is_judged_anew(pytester):
 # inline-snapshot
 
 
-def test_counts_work_with_inline_snapshot(pytester):
+def test_counts_work_with_inline_snapshot(pytester: pytest.Pytester) -> None:
     pytest.importorskip("inline_snapshot")
     path = pytester.makepyfile(
         test_it="""
@@ -685,7 +702,7 @@ def test_counts_work_with_inline_snapshot(pytester):
         """
     )
 
-    def run(*arguments):
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "--kernelprof", *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
         return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, env=environment)
@@ -703,12 +720,12 @@ def test_counts_work_with_inline_snapshot(pytester):
     assert path.read_text().count("snapshot(2)") == 2
 
 
-def test_the_documentation_has_a_ledger_as_it_is_written(tmp_path):
+def test_the_documentation_has_a_ledger_as_it_is_written(tmp_path: Path) -> None:
     from pytest_kernelprof.ledger.document import read, text_of
 
-    page = (Path(__file__).parent.parent.parent / "docs/ledgers.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs/reference/ledgers.md").read_text()
     shown = page.partition("```json\n")[2].partition("```")[0]
     file = tmp_path / "shown.json"
     file.write_text(shown)
 
-    assert text_of(read(file, "docs/ledgers.md", "")) == shown
+    assert text_of(read(file, "docs/reference/ledgers.md", "")) == shown

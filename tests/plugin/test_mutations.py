@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from mutations import (
     ATTENTION,
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("needs_torch")
 REPLAY = "--kernelprof-replay=always"
 
 
-def test_the_examples_replay_and_only_values_are_skipped(tmp_path):
+def test_the_examples_replay_and_only_values_are_skipped(tmp_path: Path) -> None:
     prepare(tmp_path)
     add_recordings(tmp_path)
 
@@ -38,7 +40,7 @@ def test_the_examples_replay_and_only_values_are_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
+def test_a_mutant_turns_its_tests_red_and_no_other(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     prepare(tmp_path, mutation)
     add_recordings(tmp_path, name)
@@ -46,14 +48,14 @@ def test_a_mutant_turns_its_tests_red_and_no_other(name, tmp_path):
     assert unexpected(outcomes(tmp_path, REPLAY), mutation, live=False) == {}
 
 
-def test_every_finding_was_seen_to_fail():
+def test_every_finding_was_seen_to_fail() -> None:
     module = findings()
     red = {module.id_of(test.rpartition("::")[2]) for one in MUTATIONS.values() for test in one.red | one.values}
 
     assert set(module.CLAIMS) <= red
 
 
-def test_no_mutant_is_recorded_that_nobody_tests():
+def test_no_mutant_is_recorded_that_nobody_tests() -> None:
     folders = {path.name for path in MUTANTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
     names = {path.name for folder in folders for path in (MUTANTS / folder).iterdir()}
 

@@ -6,8 +6,10 @@ import gzip
 import importlib.util
 import json
 import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import mutations
 import pytest
@@ -15,6 +17,9 @@ from builders import run_pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 SHAPES = Path(__file__).parent.parent / "data/shapes"
+
+Change = Callable[[dict[str, Any]], None]
+"""Changes what a recording holds."""
 
 GUARDS = """
     import pytest, torch
@@ -34,12 +39,12 @@ GUARDS = """
 """
 
 
-def recordings(pytester, folder="__kernelprof__/traces"):
+def recordings(pytester: pytest.Pytester, folder: str = "__kernelprof__/traces") -> list[Path]:
     return sorted((pytester.path / folder).rglob("*.json.gz"))
 
 
 @pytest.fixture
-def recorded(pytester):
+def recorded(pytester: pytest.Pytester) -> Path:
     """Record GUARDS, and return the recording of the first."""
     pytester.makepyfile(test_it=GUARDS)
     result = run_pytest(pytester, "--kernelprof-record")
@@ -51,12 +56,12 @@ def recorded(pytester):
     return path
 
 
-def note_of(path):
+def note_of(path: Path) -> Any:
     with gzip.open(path) as file:
         return json.load(file)["pytest_kernelprof"]
 
 
-def rewrite(path, change):
+def rewrite(path: Path, change: Change) -> None:
     with gzip.open(path) as file:
         document = json.load(file)
     change(document)
@@ -64,20 +69,23 @@ def rewrite(path, change):
         json.dump(document, file)
 
 
-def replay(pytester, *arguments):
+def replay(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return run_pytest(pytester, "--kernelprof-replay=always", "-k", "passes", *arguments)
 
 
 # The shapes, recorded on an H200
 
 
-def test_verdicts_and_headlines_are_those_of_the_live_run(pytester):
+def test_verdicts_and_headlines_are_those_of_the_live_run(pytester: pytest.Pytester) -> None:
     """Whole messages are compared by record.py, on the GPU, where both sides are laid out by the same code."""
 
-    def headline(message):
-        return module.comparable(message).partition("\n")[0]
+    def headline(message: str) -> str:
+        whole: str = module.comparable(message)
+        return whole.partition("\n")[0]
 
     record = importlib.util.spec_from_file_location("record", SHAPES / "record.py")
+    assert record is not None
+    assert record.loader is not None
     module = importlib.util.module_from_spec(record)
     record.loader.exec_module(module)
     module.prepare(pytester.path)
@@ -95,7 +103,7 @@ def test_verdicts_and_headlines_are_those_of_the_live_run(pytester):
     assert not (pytester.path / ".kernelprof").exists()
 
 
-def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path, pytester):
+def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path: Path, pytester: pytest.Pytester) -> None:
     name = "in place: masked_fill for masked_fill_"
     mutations.prepare(pytester.path, mutations.MUTATIONS[name])
     mutations.add_recordings(pytester.path, name)
@@ -113,7 +121,7 @@ def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path, pyte
     )
 
 
-def test_the_examples_replay_where_the_device_is_missing(pytester):
+def test_the_examples_replay_where_the_device_is_missing(pytester: pytest.Pytester) -> None:
     mutations.prepare(pytester.path)
     mutations.add_recordings(pytester.path)
     result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-v")
@@ -131,7 +139,7 @@ def test_the_examples_replay_where_the_device_is_missing(pytester):
 # How it works
 
 
-def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester, recorded):
+def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester: pytest.Pytester, recorded: Path) -> None:
     (pytester.path / "conftest.py").write_text(
         "import pytest\n@pytest.fixture(autouse=True)\ndef device(profiled):\n"
         "    yield\n    assert str(profiled.device) == 'meta'\n"
@@ -157,14 +165,14 @@ def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester, recorded):
     assert not (pytester.path / ".kernelprof").exists()
 
 
-def test_only_tests_whose_device_is_absent_are_replayed(pytester, recorded):
+def test_only_tests_whose_device_is_absent_are_replayed(pytester: pytest.Pytester, recorded: Path) -> None:
     result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-k", "passes", "-v")
 
     result.assert_outcomes(passed=1)
     assert "PASSED (replayed)" not in result.stdout.str()
 
 
-def test_provenance_stands_in_the_recording(recorded):
+def test_provenance_stands_in_the_recording(recorded: Path) -> None:
     import torch
 
     from pytest_kernelprof import __version__
@@ -178,7 +186,7 @@ def test_provenance_stands_in_the_recording(recorded):
     assert len(note["seal"]) == 64
 
 
-def test_provenance_of_a_gpu_recording():
+def test_provenance_of_a_gpu_recording() -> None:
     note = note_of(next((mutations.ATTENTION / mutations.RECORDINGS).glob("test_naive.module-naive-*")))
 
     assert note["device"] == "NVIDIA H200"
@@ -194,7 +202,7 @@ def test_provenance_of_a_gpu_recording():
         assert figure["driver_allocations"] == 0
 
 
-def test_no_machine_path_stands_in_a_recording(recorded):
+def test_no_machine_path_stands_in_a_recording(recorded: Path) -> None:
     with gzip.open(recorded) as file:
         document = json.load(file)
 
@@ -202,7 +210,7 @@ def test_no_machine_path_stands_in_a_recording(recorded):
     assert "host_name" not in document
 
 
-def test_slim_recordings_are_smaller_and_judge_alike(pytester, recorded):
+def test_slim_recordings_are_smaller_and_judge_alike(pytester: pytest.Pytester, recorded: Path) -> None:
     whole = recorded.stat().st_size
     run_pytest(pytester, "--kernelprof-record", "--kernelprof-slim", "-k", "passes").assert_outcomes(passed=1)
 
@@ -211,7 +219,7 @@ def test_slim_recordings_are_smaller_and_judge_alike(pytester, recorded):
     replay(pytester).assert_outcomes(passed=1)
 
 
-def test_results_are_not_recorded(pytester, recorded):
+def test_results_are_not_recorded(pytester: pytest.Pytester, recorded: Path) -> None:
     source = (pytester.path / "test_it.py").read_text()
     source = source.replace('.assert_op_count("aten::neg", 1)', ".result")
     (pytester.path / "test_it.py").write_text(source)
@@ -221,7 +229,7 @@ def test_results_are_not_recorded(pytester, recorded):
     result.stdout.fnmatch_lines(["E *NotMeasured: result not recorded: under replay the function is not called"])
 
 
-def test_the_folder_of_the_recordings_can_be_chosen(pytester):
+def test_the_folder_of_the_recordings_can_be_chosen(pytester: pytest.Pytester) -> None:
     pytester.mkdir("deep")
     (pytester.path / "deep/test_it.py").write_text("import textwrap\n" + __import__("textwrap").dedent(GUARDS))
     run_pytest(pytester, "--kernelprof-record", "--kernelprof-traces=kept", "-k", "passes").assert_outcomes(passed=1)
@@ -234,7 +242,7 @@ def test_the_folder_of_the_recordings_can_be_chosen(pytester):
     run_pytest(pytester, "-k", "passes").assert_outcomes(passed=1)
 
 
-def test_workers_record_side_by_side(pytester):
+def test_workers_record_side_by_side(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     pytester.makepyfile(
         test_many="""
@@ -259,7 +267,7 @@ def test_workers_record_side_by_side(pytester):
     run_pytest(pytester, "--kernelprof-replay=always", "-n2").assert_outcomes(passed=60)
 
 
-def test_two_hundred_recordings_replay(pytester):
+def test_two_hundred_recordings_replay(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_many="""
         import pytest, torch
@@ -275,13 +283,13 @@ def test_two_hundred_recordings_replay(pytester):
     run_pytest(pytester, "--kernelprof-replay=always", "-q").assert_outcomes(passed=200)
 
 
-def test_a_renamed_file_keeps_its_recordings(pytester, recorded):
+def test_a_renamed_file_keeps_its_recordings(pytester: pytest.Pytester, recorded: Path) -> None:
     (pytester.path / "test_it.py").rename(pytester.path / "test_renamed.py")
 
     replay(pytester).assert_outcomes(passed=1)
 
 
-def test_a_test_of_the_same_name_in_another_file_has_none(pytester, recorded):
+def test_a_test_of_the_same_name_in_another_file_has_none(pytester: pytest.Pytester, recorded: Path) -> None:
     shutil.copy(pytester.path / "test_it.py", pytester.path / "test_other.py")
     result = replay(pytester, "test_other.py")
 
@@ -292,11 +300,11 @@ def test_a_test_of_the_same_name_in_another_file_has_none(pytester, recorded):
 # What is refused
 
 
-def source_of(pytester):
+def source_of(pytester: pytest.Pytester) -> str:
     return (pytester.path / "test_it.py").read_text()
 
 
-def assert_refused_after(pytester, changed, message):
+def assert_refused_after(pytester: pytest.Pytester, changed: str, message: str) -> None:
     """Replay the recording of a test whose file was changed since."""
     (pytester.path / "test_it.py").write_text(changed)
     result = replay(pytester)
@@ -305,7 +313,7 @@ def assert_refused_after(pytester, changed, message):
     result.stdout.fnmatch_lines([f"E *ReplayError: recording *cannot be replayed: *{message}*"])
 
 
-def test_without_a_recording_the_test_fails_and_says_how_to_make_one(pytester):
+def test_without_a_recording_the_test_fails_and_says_how_to_make_one(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=GUARDS)
     result = replay(pytester)
 
@@ -325,11 +333,13 @@ def test_without_a_recording_the_test_fails_and_says_how_to_make_one(pytester):
         ("profiled(negate,", "profiled(abs,", "it is of 'negate', the test profiles 'abs'"),
     ],
 )
-def test_recordings_of_something_else_are_refused(pytester, recorded, old, new, message):
+def test_recordings_of_something_else_are_refused(
+    pytester: pytest.Pytester, recorded: Path, old: str, new: str, message: str
+) -> None:
     assert_refused_after(pytester, source_of(pytester).replace(old, new, 1), f"{message}; record it again: pytest")
 
 
-def test_edited_metadata_are_refused(pytester, recorded):
+def test_edited_metadata_are_refused(pytester: pytest.Pytester, recorded: Path) -> None:
     rewrite(recorded, lambda document: document.update(deviceProperties=[{"name": "NVIDIA B300"}]))
 
     replay(pytester).assert_outcomes(failed=1)
@@ -347,11 +357,13 @@ def test_edited_metadata_are_refused(pytester, recorded):
         ("profiled(negate", "profiled.configure(activities='cpu')(negate", "made with activities=None*"),
     ],
 )
-def test_recordings_of_other_arguments_are_refused(pytester, recorded, old, new, message):
+def test_recordings_of_other_arguments_are_refused(
+    pytester: pytest.Pytester, recorded: Path, old: str, new: str, message: str
+) -> None:
     assert_refused_after(pytester, source_of(pytester).replace(old, new, 1), message)
 
 
-def test_profiles_of_wider_fixtures_need_a_name_to_be_recorded(pytester):
+def test_profiles_of_wider_fixtures_need_a_name_to_be_recorded(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import torch
@@ -366,7 +378,7 @@ def test_profiles_of_wider_fixtures_need_a_name_to_be_recorded(pytester):
     run_pytest(pytester, "--kernelprof").assert_outcomes(passed=1)
 
 
-def test_a_fixture_made_live_is_no_replay(pytester):
+def test_a_fixture_made_live_is_no_replay(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest, torch
@@ -391,7 +403,7 @@ def test_a_fixture_made_live_is_no_replay(pytester):
     )
 
 
-def test_a_block_that_raises_takes_its_label(pytester):
+def test_a_block_that_raises_takes_its_label(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest, torch
@@ -408,7 +420,7 @@ def test_a_block_that_raises_takes_its_label(pytester):
     replay(pytester).assert_outcomes(passed=1)
 
 
-def test_tests_that_share_a_recording_must_record_the_same(pytester):
+def test_tests_that_share_a_recording_must_record_the_same(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest, torch
@@ -432,7 +444,7 @@ def test_tests_that_share_a_recording_must_record_the_same(pytester):
     replay(pytester).assert_outcomes(passed=1, failed=1)
 
 
-def test_the_command_line_beats_the_ini(pytester, recorded):
+def test_the_command_line_beats_the_ini(pytester: pytest.Pytester, recorded: Path) -> None:
     pytester.makeini("[pytest]\nkernelprof_replay = always")
     result = run_pytest(pytester, "--kernelprof-record", "-k", "passes")
 
@@ -444,12 +456,14 @@ def test_the_command_line_beats_the_ini(pytester, recorded):
     ("device", "message"),
     [("cuda", "it was made for device=cpu, the test asks for cuda"), ("cuda>=9.0", "the test asks for cuda>=9.0")],
 )
-def test_recordings_of_another_device_are_refused(pytester, recorded, device, message):
+def test_recordings_of_another_device_are_refused(
+    pytester: pytest.Pytester, recorded: Path, device: str, message: str
+) -> None:
     changed = source_of(pytester).replace('device="cpu"', f'device="{device}"')
     assert_refused_after(pytester, changed, f"{message}; record it again")
 
 
-def test_a_recording_of_a_smaller_capability_is_refused(pytester):
+def test_a_recording_of_a_smaller_capability_is_refused(pytester: pytest.Pytester) -> None:
     shutil.copytree(mutations.ATTENTION, pytester.path / "attention")
     guard = pytester.path / "attention/test_naive.py"
     guard.write_text(guard.read_text().replace('device="cuda"', 'device="cuda>=10.0"'))
@@ -465,7 +479,7 @@ def test_a_recording_of_a_smaller_capability_is_refused(pytester):
     result.stdout.fnmatch_lines(["E *it was made for device=cuda, the test asks for rocm*"])
 
 
-def reseal(path, change):
+def reseal(path: Path, change: Change) -> None:
     """Change a recording and give it the seal that belongs to it, as nobody would by hand."""
     import msgspec
 
@@ -477,8 +491,8 @@ def reseal(path, change):
     path.write_bytes(gzip.compress(sealed(document)))
 
 
-def test_old_recordings_are_refused(pytester, recorded):
-    def age(document):
+def test_old_recordings_are_refused(pytester: pytest.Pytester, recorded: Path) -> None:
+    def age(document: dict[str, Any]) -> None:
         then = datetime.now(timezone.utc) - timedelta(days=100)
         document["pytest_kernelprof"]["date"] = then.isoformat(timespec="seconds")
 
@@ -491,8 +505,8 @@ def test_old_recordings_are_refused(pytester, recorded):
     result.stdout.fnmatch_lines(["E *it is 100 days old, kernelprof_replay_max_age allows 90 days*"])
 
 
-def test_a_hand_cut_recording_is_refused(pytester, recorded):
-    def cut(document):
+def test_a_hand_cut_recording_is_refused(pytester: pytest.Pytester, recorded: Path) -> None:
+    def cut(document: dict[str, Any]) -> None:
         document["traceEvents"] = [row for row in document["traceEvents"] if row.get("name") != "aten::neg"]
 
     rewrite(recorded, cut)
@@ -504,14 +518,14 @@ def test_a_hand_cut_recording_is_refused(pytester, recorded):
     )
 
 
-def test_a_hand_edited_note_is_refused(pytester, recorded):
+def test_a_hand_edited_note_is_refused(pytester: pytest.Pytester, recorded: Path) -> None:
     rewrite(recorded, lambda document: document["pytest_kernelprof"].update(device="NVIDIA B300"))
 
     replay(pytester).assert_outcomes(failed=1)
 
 
-def test_an_incomplete_recording_is_refused(pytester, recorded):
-    def lose_steps(document):
+def test_an_incomplete_recording_is_refused(pytester: pytest.Pytester, recorded: Path) -> None:
+    def lose_steps(document: dict[str, Any]) -> None:
         rows = document["traceEvents"]
         document["traceEvents"] = [row for row in rows if row.get("name") != "ProfilerStep#2"]
         document["pytest_kernelprof"]["no_gpu"] = None
@@ -531,7 +545,7 @@ def test_an_incomplete_recording_is_refused(pytester, recorded):
     [b"", b"not gzip", gzip.compress(b'{"traceEvents": ['), gzip.compress(b'{"traceEvents": []}')],
     ids=["empty", "text", "truncated", "nothing"],
 )
-def test_corrupt_recordings_are_refused(pytester, recorded, content):
+def test_corrupt_recordings_are_refused(pytester: pytest.Pytester, recorded: Path, content: bytes) -> None:
     recorded.write_bytes(content)
     result = replay(pytester)
 
@@ -539,7 +553,7 @@ def test_corrupt_recordings_are_refused(pytester, recorded, content):
     result.stdout.fnmatch_lines(["E *ReplayError: recording is corrupt: *record it again: pytest*"])
 
 
-def test_foreign_traces_are_refused(pytester, recorded):
+def test_foreign_traces_are_refused(pytester: pytest.Pytester, recorded: Path) -> None:
     shutil.copy(SHAPES.parent / "traces_h200/attn_naive.json.gz", recorded)
     result = replay(pytester)
 
@@ -547,14 +561,14 @@ def test_foreign_traces_are_refused(pytester, recorded):
     result.stdout.fnmatch_lines(["E *not written by --kernelprof-record*"])
 
 
-def test_record_and_replay_exclude_each_other(pytester):
+def test_record_and_replay_exclude_each_other(pytester: pytest.Pytester) -> None:
     result = run_pytest(pytester, "--kernelprof-record", "--kernelprof-replay=always")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: record and replay exclude each other: nothing is ever written from a replay"])
 
 
-def test_a_replay_error_is_no_expected_failure(pytester):
+def test_a_replay_error_is_no_expected_failure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest, torch
@@ -566,7 +580,7 @@ def test_a_replay_error_is_no_expected_failure(pytester):
     replay(pytester, "--kernelprof-not-measured=skip").assert_outcomes(failed=1)
 
 
-def test_what_cannot_be_written_is_said(pytester):
+def test_what_cannot_be_written_is_said(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=GUARDS)
     (pytester.path / "__kernelprof__").write_text("a file where a folder should be")
     result = run_pytest(pytester, "--kernelprof-record", "-k", "passes")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 
 import pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 
+Run = Callable[..., pytest.RunResult]
+
 
 @pytest.fixture
-def run(pytester):
-    def run(source, *arguments):
+def run(pytester: pytest.Pytester) -> Run:
+    def run(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=source)
         return pytester.runpytest_inprocess("--kernelprof", *arguments)
 
@@ -31,7 +34,7 @@ MASKING = """
 """
 
 
-def test_a_failed_assertion_names_the_op_and_the_kept_trace(run, pytester):
+def test_a_failed_assertion_names_the_op_and_the_kept_trace(run: Run, pytester: pytest.Pytester) -> None:
     result = run(MASKING + "\n    def test_guard(profile):\n        profile.assert_no_op('aten::copy_')")
 
     result.assert_outcomes(failed=1)
@@ -55,7 +58,7 @@ def test_a_failed_assertion_names_the_op_and_the_kept_trace(run, pytester):
     assert (pytester.path / ".kernelprof/.gitignore").read_text() == "*\n"
 
 
-def test_a_plain_assert_shows_the_same_table_whole(run):
+def test_a_plain_assert_shows_the_same_table_whole(run: Run) -> None:
     source = """
     import torch
 
@@ -78,7 +81,7 @@ def test_a_plain_assert_shows_the_same_table_whole(run):
     result.assert_outcomes(failed=4)
     lines = result.outlines
 
-    def table(test):
+    def table(test: str) -> tuple[str, list[list[str]]]:
         start = next(i for i, line in enumerate(lines) if line.strip("_ ") == test)
         block = lines[start:]
         first = next(i for i, line in enumerate(block) if "ops a step, expected" in line)
@@ -99,7 +102,7 @@ def test_a_plain_assert_shows_the_same_table_whole(run):
     result.stdout.fnmatch_lines(["E       AssertionError: too many"])
 
 
-def test_verbose_shows_every_row(run):
+def test_verbose_shows_every_row(run: Run) -> None:
     source = """
     import torch
     def test_plain(profiled):
@@ -111,7 +114,7 @@ def test_verbose_shows_every_row(run):
     assert "-v shows all" not in run(source, "-v").stdout.str()
 
 
-def test_passing_tests_keep_nothing(run, pytester):
+def test_passing_tests_keep_nothing(run: Run, pytester: pytest.Pytester) -> None:
     source = MASKING + (
         "\n    def test_guard(profile):"
         "\n        with pytest.raises(AssertionError, match='trace: .kernelprof/test_guard'):"
@@ -122,14 +125,14 @@ def test_passing_tests_keep_nothing(run, pytester):
     assert not (pytester.path / ".kernelprof").exists()
 
 
-def test_the_trace_is_kept_for_any_failure_of_its_test(run, pytester):
+def test_the_trace_is_kept_for_any_failure_of_its_test(run: Run, pytester: pytest.Pytester) -> None:
     result = run(MASKING + "\n    def test_guard(profile):\n        raise RuntimeError('mine')")
 
     result.stdout.fnmatch_lines(["*- kernelprof -*", "trace: .kernelprof/test_guard-*.json.gz   open in*"])
     assert list((pytester.path / ".kernelprof").glob("test_guard-*.json.gz"))
 
 
-def test_traces_that_cannot_be_kept_do_not_hide_the_failure(run, pytester):
+def test_traces_that_cannot_be_kept_do_not_hide_the_failure(run: Run, pytester: pytest.Pytester) -> None:
     (pytester.path / ".kernelprof").write_text("a file where a folder should be")
     result = run(MASKING + "\n    def test_guard(profile):\n        profile.assert_no_op('aten::copy_')")
 
@@ -137,7 +140,7 @@ def test_traces_that_cannot_be_kept_do_not_hide_the_failure(run, pytester):
     result.stdout.fnmatch_lines(["E       AssertionError: 1 op a step*", "trace not kept: .kernelprof/test_guard*"])
 
 
-def test_hostile_parameters_make_good_file_names(run, pytester):
+def test_hostile_parameters_make_good_file_names(run: Run, pytester: pytest.Pytester) -> None:
     source = (
         MASKING
         + """
@@ -156,7 +159,7 @@ def test_hostile_parameters_make_good_file_names(run, pytester):
 # Not measured
 
 
-def test_not_measured_fails_unless_told_to_skip(run):
+def test_not_measured_fails_unless_told_to_skip(run: Run) -> None:
     source = MASKING + "\n    def test_guard(profile):\n        assert profile.kernel_count <= 5"
     failed = run(source)
     failed.assert_outcomes(failed=1)
@@ -167,7 +170,7 @@ def test_not_measured_fails_unless_told_to_skip(run):
     skipped.stdout.fnmatch_lines(["SKIPPED*test_it.py*: kernels not measured: no GPU context; use device="])
 
 
-def test_not_measured_is_no_expected_failure(run):
+def test_not_measured_is_no_expected_failure(run: Run) -> None:
     source = (
         MASKING
         + """
@@ -213,7 +216,7 @@ SHARED = """
 
 
 @pytest.mark.parametrize("scope", ["module", "session"])
-def test_one_profile_serves_many_tests(run, pytester, scope):
+def test_one_profile_serves_many_tests(run: Run, pytester: pytest.Pytester, scope: str) -> None:
     result = run(SHARED.format(scope=scope), "--kernelprof-require=1")
 
     result.assert_outcomes(passed=2, failed=1)
@@ -223,7 +226,7 @@ def test_one_profile_serves_many_tests(run, pytester, scope):
     result.stdout.fnmatch_lines([f"*trace: .kernelprof/{kept.name}*"])
 
 
-def test_the_modules_marker_configures_the_shared_fixture(run):
+def test_the_modules_marker_configures_the_shared_fixture(run: Run) -> None:
     source = """
     import pytest, torch
     pytestmark = pytest.mark.kernelprof(steps=2, warmup=1)
@@ -233,7 +236,7 @@ def test_the_modules_marker_configures_the_shared_fixture(run):
     run(source).assert_outcomes(passed=1)
 
 
-def test_rows_say_which_profile_of_a_test(run):
+def test_rows_say_which_profile_of_a_test(run: Run) -> None:
     source = """
     import torch
     def test_two(profiled):
@@ -245,7 +248,7 @@ def test_rows_say_which_profile_of_a_test(run):
     result.stdout.fnmatch_lines(["test_it.py::test_two *", "test_it.py::test_two (again) *"])
 
 
-def test_output_is_ascii(run):
+def test_output_is_ascii(run: Run) -> None:
     result = run(
         MASKING + "\n    def test_guard(profile):\n        print(profile)\n        profile.assert_no_op('aten::copy_')"
     )
@@ -262,7 +265,7 @@ NO_TORCH = """
 """
 
 
-def test_without_torch_profiling_says_so_in_one_line(pytester):
+def test_without_torch_profiling_says_so_in_one_line(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(NO_TORCH)
     pytester.makepyfile(
         """

@@ -27,13 +27,16 @@ GUARDS = """
 
 
 @pytest.fixture(params=[(), ("-n2",)], ids=["plain", "xdist"])
-def workers(request):
-    if request.param:
+def workers(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    arguments: tuple[str, ...] = request.param
+    if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed")
-    return request.param
+    return arguments
 
 
-def test_without_the_flag_guards_are_skipped_and_counted_in_the_last_line(pytester, workers):
+def test_without_the_flag_guards_are_skipped_and_counted_in_the_last_line(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
     pytester.makepyfile(GUARDS)
     result = run_pytest(pytester, "-rs", *workers)
 
@@ -43,14 +46,14 @@ def test_without_the_flag_guards_are_skipped_and_counted_in_the_last_line(pytest
     assert result.outlines[-1] == "kernelprof: 2 tests were skipped (needs --kernelprof)"
 
 
-def test_nothing_is_said_where_nothing_was_skipped(pytester):
+def test_nothing_is_said_where_nothing_was_skipped(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_other(): pass")
     result = run_pytest(pytester)
 
     assert "kernelprof:" not in result.stdout.str()
 
 
-def test_with_the_flag_guards_run_and_are_shown(pytester, workers):
+def test_with_the_flag_guards_run_and_are_shown(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(GUARDS)
     result = run_pytest(pytester, "--kernelprof", "--kernelprof-require=2", *workers)
 
@@ -64,7 +67,7 @@ def test_with_the_flag_guards_run_and_are_shown(pytester, workers):
     )
 
 
-def test_the_ini_twin_switches_on(pytester):
+def test_the_ini_twin_switches_on(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     pytester.makeini("[pytest]\nkernelprof = true\nkernelprof_steps = 2\nkernelprof_warmup = 1")
     result = run_pytest(pytester)
@@ -74,7 +77,7 @@ def test_the_ini_twin_switches_on(pytester):
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="[tool.pytest] came with pytest 9.0")
-def test_values_that_toml_typed_are_accepted(pytester):
+def test_values_that_toml_typed_are_accepted(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     pytester.makepyprojecttoml(
         """
@@ -92,7 +95,7 @@ def test_values_that_toml_typed_are_accepted(pytester):
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 3, steps 2)"])
 
 
-def test_values_in_ini_options_of_pyproject_are_accepted(pytester):
+def test_values_in_ini_options_of_pyproject_are_accepted(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nkernelprof = true\nkernelprof_steps = 2\n")
     result = run_pytest(pytester, "--kernelprof-warmup=2")
@@ -124,7 +127,9 @@ def test_values_in_ini_options_of_pyproject_are_accepted(pytester):
         (("--kernelprof-activities=cuda",), "", "--kernelprof-activities='cuda' is not accepted; accepted: a list of"),
     ],
 )
-def test_wrong_options_are_usage_errors(pytester, arguments, ini, message):
+def test_wrong_options_are_usage_errors(
+    pytester: pytest.Pytester, arguments: tuple[str, ...], ini: str, message: str
+) -> None:
     pytester.makepyfile("def test_other(): pass")
     pytester.makeini(f"[pytest]\n{ini}")
     result = run_pytest(pytester, *arguments)
@@ -133,7 +138,7 @@ def test_wrong_options_are_usage_errors(pytester, arguments, ini, message):
     result.stderr.fnmatch_lines([f"ERROR: {message.replace('[', '[[]')}*"])
 
 
-def test_a_run_that_measured_too_little_fails(pytester, workers):
+def test_a_run_that_measured_too_little_fails(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(GUARDS)
     result = run_pytest(pytester, "--kernelprof", "--kernelprof-require=3", *workers)
 
@@ -142,7 +147,7 @@ def test_a_run_that_measured_too_little_fails(pytester, workers):
     result.stdout.fnmatch_lines(["kernelprof: 2 profiles measured, --kernelprof-require=3"])
 
 
-def test_a_run_that_lost_its_flag_fails(pytester, workers):
+def test_a_run_that_lost_its_flag_fails(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(GUARDS)
     result = run_pytest(pytester, "--kernelprof-require=1", *workers)
 
@@ -150,7 +155,7 @@ def test_a_run_that_lost_its_flag_fails(pytester, workers):
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
 
 
-def test_a_run_that_lost_its_gpu_fails(pytester):
+def test_a_run_that_lost_its_gpu_fails(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -167,7 +172,9 @@ def test_a_run_that_lost_its_gpu_fails(pytester):
     result.stdout.fnmatch_lines(["*SKIPPED*test_a_run_that_lost_its_gpu_fails.py*: needs xpu: torch * finds * here"])
 
 
-def test_a_profile_that_could_not_answer_its_test_was_not_measured(pytester, workers):
+def test_a_profile_that_could_not_answer_its_test_was_not_measured(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
     pytester.makepyfile(
         """
         import torch
@@ -182,7 +189,9 @@ def test_a_profile_that_could_not_answer_its_test_was_not_measured(pytester, wor
     assert result.ret == 1
 
 
-def test_a_profile_of_a_run_counts_once_whatever_the_workers(pytester, workers):
+def test_a_profile_of_a_run_counts_once_whatever_the_workers(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
     pytester.makepyfile(
         """
         import pytest, torch
@@ -200,14 +209,14 @@ def test_a_profile_of_a_run_counts_once_whatever_the_workers(pytester, workers):
     assert run_pytest(pytester, "--kernelprof", "--kernelprof-require=1", *workers).ret == 0
 
 
-def test_only_listing_tests_requires_nothing(pytester):
+def test_only_listing_tests_requires_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     pytester.makeini("[pytest]\nkernelprof_require = 1")
 
     assert run_pytest(pytester, "--collect-only", "-q").ret == 0
 
 
-def test_the_skip_comes_before_other_fixtures(pytester):
+def test_the_skip_comes_before_other_fixtures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -225,7 +234,7 @@ def test_the_skip_comes_before_other_fixtures(pytester):
         run_pytest(pytester, *arguments).assert_outcomes(skipped=1)
 
 
-def test_the_marker_alone_makes_a_guard(pytester):
+def test_the_marker_alone_makes_a_guard(pytester: pytest.Pytester) -> None:
     """The profile may come through another fixture."""
     pytester.makepyfile(
         """
@@ -239,7 +248,7 @@ def test_the_marker_alone_makes_a_guard(pytester):
     run_pytest(pytester, "--kernelprof").assert_outcomes(passed=1)
 
 
-def test_a_fixture_asked_for_at_run_time_is_skipped_and_counted_as_well(pytester):
+def test_a_fixture_asked_for_at_run_time_is_skipped_and_counted_as_well(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_guard(request): request.getfixturevalue('profiled')")
     result = run_pytest(pytester)
 
@@ -247,7 +256,7 @@ def test_a_fixture_asked_for_at_run_time_is_skipped_and_counted_as_well(pytester
     assert result.outlines[-1] == "kernelprof: 1 test was skipped (needs --kernelprof)"
 
 
-def test_help_and_markers(pytester):
+def test_help_and_markers(pytester: pytest.Pytester) -> None:
     text = run_pytest(pytester, "--help").stdout.str()
     for option in ("--kernelprof ", "--kernelprof-require=N", "--kernelprof-steps=N", "kernelprof_not_measured"):
         assert option in text
@@ -255,7 +264,7 @@ def test_help_and_markers(pytester):
     assert "@pytest.mark.kernelprof(device=, warmup=, steps=" in markers
 
 
-def test_no_option_takes_an_optional_value(pytester):
+def test_no_option_takes_an_optional_value(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_other(): pass")
     result = run_pytest(pytester, "--kernelprof-require")
 
@@ -281,7 +290,9 @@ MISTAKES = """
 
 
 @pytest.mark.parametrize("arguments", [(), ("--kernelprof",), ("-k", "nothing")])
-def test_marker_mistakes_stop_collection_in_one_line_each(pytester, arguments):
+def test_marker_mistakes_stop_collection_in_one_line_each(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
     pytester.makepyfile(test_it=MISTAKES)
     result = run_pytest(pytester, *arguments)
 
@@ -297,7 +308,7 @@ def test_marker_mistakes_stop_collection_in_one_line_each(pytester, arguments):
     assert len([line for line in result.errlines if line.strip()]) == 4
 
 
-def test_marker_mistakes_stop_a_distributed_run_as_well(pytester):
+def test_marker_mistakes_stop_a_distributed_run_as_well(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     pytester.makepyfile(test_it=MISTAKES)
     result = run_pytest(pytester, "--kernelprof", "-n2")
@@ -308,7 +319,7 @@ def test_marker_mistakes_stop_a_distributed_run_as_well(pytester):
     assert "INTERNALERROR" not in told
 
 
-def test_quiet_runs_work(pytester):
+def test_quiet_runs_work(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     quiet = run_pytest(pytester, "--kernelprof", "-q")
     quiet.assert_outcomes(passed=3)
@@ -316,14 +327,14 @@ def test_quiet_runs_work(pytester):
     assert run_pytest(pytester, "--kernelprof", "-p", "no:terminal").ret == 0
 
 
-def test_junit_xml_is_written(pytester):
+def test_junit_xml_is_written(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     run_pytest(pytester, "--kernelprof", "--junitxml=out.xml").assert_outcomes(passed=3)
 
     assert "test_guard" in (pytester.path / "out.xml").read_text()
 
 
-def test_a_trace_above_the_limit_is_refused_live_and_in_replay(pytester):
+def test_a_trace_above_the_limit_is_refused_live_and_in_replay(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GUARDS)
     run_pytest(pytester, "--kernelprof-record", "-k", "guard").assert_outcomes(passed=1)
 
@@ -338,7 +349,7 @@ def test_a_trace_above_the_limit_is_refused_live_and_in_replay(pytester):
 
 
 @pytest.mark.parametrize("size", ["lots", "0", "-5", "1 parsec"])
-def test_a_limit_that_is_none_is_a_wrong_call(pytester, size):
+def test_a_limit_that_is_none_is_a_wrong_call(pytester: pytest.Pytester, size: str) -> None:
     pytester.makepyfile(GUARDS)
     result = run_pytest(pytester, "--kernelprof", f"--kernelprof-max-trace-size={size}")
 

@@ -24,19 +24,20 @@ JUDGED = """
 
 
 @pytest.fixture
-def judged(pytester):
+def judged(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with a trace of one kernel that no rule knows, and a test that judges it."""
     write(pytester.path / "t.json", step(2, 0, 900), op("acme::mm", 5, 60), launch(10, 1, name=ACME))
     pytester.makepyfile(test_it=JUDGED)
     return pytester
 
 
-def conftest_of_the_docs():
+def conftest_of_the_docs() -> str:
     page = (ROOT / "docs/names.md").read_text()
-    return next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "# conftest.py" in block)
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    return next(block for block in blocks if "# conftest.py" in block)
 
 
-def test_without_the_hook_the_kernel_is_unknown(judged):
+def test_without_the_hook_the_kernel_is_unknown(judged: pytest.Pytester) -> None:
     result = judged.runpytest_inprocess()
 
     result.assert_outcomes(failed=1)
@@ -44,7 +45,7 @@ def test_without_the_hook_the_kernel_is_unknown(judged):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["plain", "xdist"])
-def test_the_conftest_of_the_docs_teaches_it(judged, arguments):
+def test_the_conftest_of_the_docs_teaches_it(judged: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     judged.makeconftest(conftest_of_the_docs())
@@ -53,7 +54,7 @@ def test_the_conftest_of_the_docs_teaches_it(judged, arguments):
     run(*arguments).assert_outcomes(passed=1)
 
 
-def test_what_was_taught_ends_with_the_run(judged):
+def test_what_was_taught_ends_with_the_run(judged: pytest.Pytester) -> None:
     judged.makeconftest(conftest_of_the_docs())
     judged.runpytest_inprocess().assert_outcomes(passed=1)
 
@@ -62,7 +63,7 @@ def test_what_was_taught_ends_with_the_run(judged):
     assert not decode_kernel(ACME).recognized
 
 
-def test_a_hook_goes_ahead_of_the_rules(judged):
+def test_a_hook_goes_ahead_of_the_rules(judged: pytest.Pytester) -> None:
     judged.makeconftest(
         """
         from pytest_kernelprof import KernelName
@@ -86,7 +87,7 @@ def test_a_hook_goes_ahead_of_the_rules(judged):
 @pytest.mark.parametrize(
     "answer", ["'gemm'", "{'role': 'gemm'}", "KernelName(role='gem')", "KernelName(dtypes='bf16')", "True"]
 )
-def test_wrong_answers_are_refused_with_the_hooks_name(judged, answer):
+def test_wrong_answers_are_refused_with_the_hooks_name(judged: pytest.Pytester, answer: str) -> None:
     judged.makeconftest(
         f"""
         from pytest_kernelprof import KernelName
@@ -105,7 +106,7 @@ def test_wrong_answers_are_refused_with_the_hooks_name(judged, answer):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["plain", "xdist"])
-def test_a_conftest_teaches_the_tests_of_its_folder_only(judged, arguments):
+def test_a_conftest_teaches_the_tests_of_its_folder_only(judged: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     judged.makeconftest(conftest_of_the_docs())
@@ -122,7 +123,7 @@ def test_a_conftest_teaches_the_tests_of_its_folder_only(judged, arguments):
     run("below/test_below.py", "test_it.py", "test_zz_last.py", *arguments).assert_outcomes(passed=3)
 
 
-def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged):
+def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernel(name):\n    assert name is None")
 
     result = judged.runpytest_inprocess()
@@ -131,7 +132,7 @@ def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged):
     result.stdout.fnmatch_lines(["E *MisuseError: the hook pytest_kernelprof_decode_kernel (*) raised AssertionError*"])
 
 
-def test_an_unknown_hook_of_ours_is_refused(judged):
+def test_an_unknown_hook_of_ours_is_refused(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernels(name): pass")
 
     result = judged.runpytest_inprocess()
@@ -140,7 +141,7 @@ def test_an_unknown_hook_of_ours_is_refused(judged):
     assert "pytest_kernelprof_decode_kernels" in result.stdout.str() + result.stderr.str()
 
 
-def test_a_hook_with_a_wrong_argument_is_refused_by_name(judged):
+def test_a_hook_with_a_wrong_argument_is_refused_by_name(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernel(kernel): pass")
 
     result = judged.runpytest_inprocess()
