@@ -1,4 +1,4 @@
-"""The public surface: what others may rely on stands in ``golden/surface.txt``.
+"""The public surface: what others may rely on stands in ``data/surface.txt``.
 
 A change there is a decision, and belongs in the documentation and in the changelog as well:
 ``pytest tests/test_surface.py --rewrite-golden`` writes it anew.
@@ -19,7 +19,7 @@ from pytest_kernelprof.budget import RULES
 from pytest_kernelprof.cli import _parser
 from pytest_kernelprof.options import _MARKER_ONLY, _PARSERS, OPTIONS
 
-GOLDEN = Path(__file__).parent / "golden/surface.txt"
+GOLDEN = Path(__file__).parent / "data/surface.txt"
 CLASSES = ("Count", "EventSet", "Hint", "Kernel", "KernelName", "Memcpy", "Memset", "Call", "Op", "Profile", "Profiled")
 
 
