@@ -421,9 +421,7 @@ class EventSet(Sequence[T_co], Generic[T_co]):
         unknown = self.unknown._replace(leftover=self.unknown.leftover + leftover)
         return self._with(tuple(event for event, verdict in verdicts if verdict), unknown, words, ())
 
-    def _with(
-        self, events: Sequence[T_co], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]
-    ) -> Self:
+    def _with(self, events: Sequence[T_co], unknown: Unknown, words: str, peers: tuple[EventSet[T_co], ...]) -> Self:
         return type(self)(
             events,
             noun=self.noun,

@@ -8,8 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest_kernelprof
+
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "pytest_kernelprof"
+PACKAGE = Path(pytest_kernelprof.__file__).parent
 PAGE = ROOT / "docs/architecture.md"
 PICTURE = ROOT / "docs/architecture.svg"
 

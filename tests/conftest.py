@@ -39,6 +39,15 @@ def _columns() -> Iterator[None]:
 
 
 @pytest.fixture
+def needs_all_threads() -> None:
+    """Skip with a torch whose profiler sees one thread and autograd's (docs/explanation/limits.md#threads)."""
+    from pytest_kernelprof.capture.session import _all_threads
+
+    if not _all_threads():
+        pytest.skip("this torch has no profile_all_threads")
+
+
+@pytest.fixture
 def needs_torch() -> None:
     """Skip where torch is not installed: the reader and the command line work without it."""
     if not HAS_TORCH:

@@ -18,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest_kernelprof
+
 if TYPE_CHECKING:
     from typing import TypeGuard
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/messages.md"
-PACKAGE = ROOT / "pytest_kernelprof"
+PACKAGE = Path(pytest_kernelprof.__file__).parent
 TRACES = ROOT / "tests/data/traces_h200"
 
 FIELD = "\0"

@@ -168,13 +168,14 @@ class Runner:
         for trace in TRACES.glob("*.json.gz"):
             if page != DOCS / "tutorial.md":  # Its readers copy theirs.
                 (self.folder / trace.name).symlink_to(trace)
-        self._command("python", "import os, sys; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
-        self._command("pytest", "import sys, pytest; sys.exit(pytest.main())")
-        self._command("kernelprof", "import sys; from pytest_kernelprof.cli import main; sys.exit(main())")
+        self._command("python", "import os, sys", "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
+        self._command("pytest", "import sys, pytest", "sys.exit(pytest.main())")
+        self._command("kernelprof", "import sys; from pytest_kernelprof.cli import main", "sys.exit(main())")
 
-    def _command(self, name: str, code: str) -> None:
+    def _command(self, name: str, imports: str, call: str) -> None:
         file = self._bin / name
-        file.write_text(f"#!{sys.executable}\n{code}\n")
+        # Guarded, for tests that start processes, which import it again.
+        file.write_text(f"#!{sys.executable}\n{imports}\nif __name__ == '__main__':\n    {call}\n")
         file.chmod(0o755)
 
     def run(self) -> Iterator[Session]:

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest_kernelprof
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/schemas.md"
-FOLDER = ROOT / "pytest_kernelprof/schemas"
+FOLDER = Path(pytest_kernelprof.__file__).parent / "schemas"
 ENDING = "-1.schema.json"
 
 Schema = dict[str, Any]

@@ -404,6 +404,7 @@ def in_a_pool(x: Any) -> None:
         pool.submit(x.clone).result()
 
 
+@pytest.mark.usefixtures("needs_all_threads")
 @pytest.mark.parametrize("function", [in_a_thread, in_a_pool])
 def test_ops_of_other_threads_are_seen(profiled: Profiled, x: Any, function: Callable[..., Any]) -> None:
     profile = profiled(function, x)

@@ -20,6 +20,7 @@ import pytest
 from builders import annotation, call, launch, memcpy, op, step, write
 from pages import DOCS, blocks, commands
 
+import pytest_kernelprof
 from pytest_kernelprof import Profile, load_trace
 from pytest_kernelprof.budget import RULES, BudgetLine, budget_of
 from pytest_kernelprof.cli import _parser, main
@@ -189,7 +190,7 @@ def test_each_rule_is_the_assertion_of_its_name() -> None:
 
 
 def test_the_schema_of_budgets_has_every_rule() -> None:
-    schema = json.loads((ROOT / "pytest_kernelprof/schemas/budget-1.schema.json").read_text())
+    schema = json.loads((Path(pytest_kernelprof.__file__).parent / "schemas/budget-1.schema.json").read_text())
     keys = {rule.key for rule in RULES}
     assert set(schema["properties"]) == keys | {"region", "step", "kernel", "op"}
     of_kernels = {rule.key for rule in RULES if rule.of_kernels}

@@ -446,6 +446,36 @@ def test_other_words_are_no_matrix_operation(word: str) -> None:
         ),
         ("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u>(float*)", "yes", "gemm", ()),
         (
+            "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel_generic<float, int>(int)",
+            "no",
+            "convolution",
+            ("fp32",),
+        ),
+        (
+            "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, c10::Half, int>(int)",
+            "no",
+            "convolution",
+            ("fp16",),
+        ),
+        (
+            "void at::native::(anonymous namespace)::conv_depthwise2d_backward_kernel<3, 1, c10::BFloat16, int>(int)",
+            "no",
+            "convolution",
+            ("bf16",),
+        ),
+        (
+            "void at::native::(anonymous namespace)::conv_depthwise2d_grad_weight_kernel<float, unsigned int>(int)",
+            "no",
+            "convolution",
+            ("fp32",),
+        ),
+        (
+            "void at::native::(anonymous namespace)::conv_depthwise3d_cuda_kernel<c10::Half, float, 3, 3, 3, 1, 1, 1, 1, 1, 1>(int)",
+            "no",
+            "convolution",
+            ("fp16",),
+        ),
+        (
             "void scaled_upper_triang_masked_softmax_warp_forward<__half, __half, float, 10>(__half*)",
             "no",
             "softmax",

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import ledgering
 import mutations
 import pytest
 from builders import Row, annotation, call, launch, memcpy, memset, op, step, write
 from ledgering import against, anew, book, entry, h200, key, profile
 
+import pytest_kernelprof
 from pytest_kernelprof import KernelprofError, LedgerError, MisuseError, NotMeasured, Profile, Trace, load_trace
 from pytest_kernelprof.documents import path_at
 from pytest_kernelprof.ledger.accounts import Accounts
@@ -888,9 +888,7 @@ def test_a_ledger_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_roles_in_the_schema_are_those_of_kernel_names() -> None:
-    schema = json.loads(
-        (Path(ledgering.__file__).parent.parent / "pytest_kernelprof/schemas/ledger-1.schema.json").read_text()
-    )
+    schema = json.loads((Path(pytest_kernelprof.__file__).parent / "schemas/ledger-1.schema.json").read_text())
     assert tuple(schema["$defs"]["kernel"]["properties"]["role"]["enum"]) == ROLES
 
 

@@ -326,7 +326,8 @@ def test_what_a_checkpoint_calculates_again_has_its_own_line(profiled: Profiled)
 
     profile = profiled(step)
 
-    lines = {place.site.line for chain, place in places_of(profile) if chain.endswith("aten::sin")}
+    places = [place for chain, place in explained_ops(profile) if chain.endswith("aten::sin")]
+    lines = {None if place is None else place.site.line for place in places}
     assert lines == {int(line_of(part).partition(" ")[0].rpartition(":")[2])}
 
 
@@ -461,6 +462,7 @@ def test_the_call_is_made_for_failures_alone_and_once(profiled: Profiled) -> Non
 # One word why not
 
 
+@pytest.mark.usefixtures("needs_all_threads")
 def test_a_thread_that_the_function_started_is_not_watched(profiled: Profiled) -> None:
     def step() -> None:
         thread = threading.Thread(target=X.exp)
@@ -484,6 +486,8 @@ def test_within_autocast_the_function_is_called_twice(profiled: Profiled) -> Non
 
 def test_the_default_device_holds_again(profiled: Profiled) -> None:
     with torch.device("meta"):
+        if torch.get_default_device().type != "meta":
+            pytest.skip("this torch tells the default device that was set, not that of a with block")
         profile = profiled(lambda: torch.ones(3).exp())
 
     tells(message_of(profile.assert_no_op, "aten::exp"), "in <lambda>", hint=None)

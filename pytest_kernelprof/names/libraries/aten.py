@@ -16,6 +16,7 @@ _NAMESPACES = {
     "(anonymous namespace)": "",
 }
 _SOURCE = "aten/src/ATen/native/cuda of PyTorch"
+_DEPTHWISE = "depthwise convolution, on CUDA cores"
 
 _LOOPS = ("elementwise_kernel", "ElementwiseKernel", "_elemwise_kernel", "kernelPointwiseApply")
 # Kernels that apply a functor to every element: the functor decides (Loops.cuh, CUDALoops.cuh).
@@ -148,8 +149,10 @@ _RULES = sourced(
     Rule("*triu_tril*", "elementwise", "keeps a triangle", (0,)),
     Rule("*upsample*|*grid_sampler*|*reflection_pad*|*replication_pad*", "elementwise", "resamples or pads", (0,)),
     Rule("*transform_bias_rescale_qkv*", "elementwise", "adds the bias to Q, K and V", (0,)),
-    # UnfoldBackward, DepthwiseConv2d.cu, DepthwiseConv3d.cu
-    Rule("*depthwise*", "convolution", "depthwise convolution, on CUDA cores", (1,)),
+    # DepthwiseConv2d.cu: <size, stride, type, index>, <size, type, index> or <type, index>; ...3d.cu: <type, sum, ...>
+    Rule("*conv_depthwise2d_backward_kernel*", "convolution", _DEPTHWISE, (2,)),
+    Rule("*conv_depthwise2d_forward_kernel", "convolution", _DEPTHWISE, (1,)),
+    Rule("*depthwise*", "convolution", _DEPTHWISE, (0,)),
     Rule("*prepare_grouped_gemm_data*", "index", "prepares pointers for grouped multiplications"),
     Rule("*tinygemm_m16n8k16*", "gemm", "multiplication with 4-bit weights, m16n8k16", tensor_cores="yes"),
     Rule(
