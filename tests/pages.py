@@ -31,8 +31,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RECORDINGS = ROOT / "tests/data/pages"
@@ -232,6 +230,8 @@ class Runner:
 
     def _do_jobs(self, block: Block) -> None:
         """Run what a CI service would: the runs of pytest among its commands, one that asks for a GPU without one as well."""
+        import yaml
+
         for command in _scripts(yaml.safe_load(block.text)):
             if not command.startswith("pytest "):
                 continue
