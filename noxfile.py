@@ -77,8 +77,9 @@ def tests(session: nox.Session) -> None:
 def oldest(session: nox.Session) -> None:
     """Run the suite with the lowest version of every dependency that pyproject.toml allows."""
     install_torch(session)
-    optional = PROJECT["optional-dependencies"]["test"]
-    session.install(*lowest(PROJECT["dependencies"]), *lowest(optional), "-e", ".")
+    # inline-snapshot wants pytest 8.3: its one test is skipped here.
+    beside = [one for one in PROJECT["optional-dependencies"]["test"] if not one.startswith("inline-snapshot")]
+    session.install(*lowest(PROJECT["dependencies"]), *lowest(beside), "-e", ".")
     session.run("pytest", *(session.posargs or WHOLE_SUITE))
 
 

@@ -717,6 +717,8 @@ def test_ctrl_c_ends_it_with_one_line(tmp_path: Path, jobs: str) -> None:
         text=True,
         cwd=ROOT,
         start_new_session=True,
+        # A shell starts what runs in the background with Ctrl-C ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(1.0)
     os.killpg(process.pid, signal.SIGINT)
