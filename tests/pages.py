@@ -364,7 +364,7 @@ def fill(page: Path) -> list[str]:
             if "\n...\n" in f"\n{session.shown}":
                 left.append(f"{page}:{session.block.line}: has ... and prints now\n{session.printed}")
             else:
-                changes.append((session.block, session.printed))
+                changes.append((session.block, re.sub(r"[ \t]+$", "", session.printed, flags=re.MULTILINE)))
     text = page.read_text()
     for block, printed in reversed(changes):
         text = text[: block.start] + printed + text[block.start + len(block.text) :]
