@@ -483,43 +483,43 @@ class LaunchSet(EventSet[Call]):
 
     __slots__ = ("_all_calls",)
 
-    _all_calls: EventSet[Call] | None
+    # Made when it is asked for: what is asked of launches must not fail for a call that copies.
+    _all_calls: Callable[[], EventSet[Call]] | None
 
     def __init__(
         self, events: Iterable[Call] = (), *, all_calls: EventSet[Call] | None = None, **options: object
     ) -> None:
         """Make a set; *options* are those of `EventSet`."""
         super().__init__(events, **options)  # type: ignore[arg-type]
-        self._all_calls = all_calls
+        self._all_calls = None if all_calls is None else lambda: all_calls
 
     @property
     def all_calls(self) -> EventSet[Call]:
         """The same launches together with the calls that copy or set memory."""
-        return self._all_calls if self._all_calls is not None else self
+        __tracebackhide__ = True
+        return self._all_calls() if self._all_calls is not None else self
 
     def agreeing(self, peers: tuple[EventSet[Call], ...], refuse: Refuse) -> Self:
         """Return the same set, which can only be read where it agrees with *peers*."""
-        chosen = super().agreeing(peers, refuse)
         others = tuple(peer.all_calls for peer in peers if isinstance(peer, LaunchSet))
-        chosen._all_calls = self.all_calls.agreeing(others, refuse) if self._all_calls is not None else None
-        return chosen
+        return self._beside(super().agreeing(peers, refuse), lambda calls: calls.agreeing(others, refuse))
 
     def where(self, predicate: Callable[[Call], object]) -> Self:
         """Return the calls for which *predicate* is true."""
         __tracebackhide__ = True
-        chosen = super().where(predicate)
-        if self._all_calls is not None:
-            chosen._all_calls = self._all_calls.where(predicate)
-        return chosen
+        return self._beside(super().where(predicate), lambda calls: calls.where(predicate))
 
     def select(self, selection: Selection) -> Self:
         """Return the calls that *selection* asks for, measured or not."""
         __tracebackhide__ = True
         if selection == _EVERYTHING:
             return self
-        chosen = super().select(selection)
+        return self._beside(super().select(selection), lambda calls: calls.select(selection))
+
+    def _beside(self, chosen: Self, narrow: Callable[[EventSet[Call]], EventSet[Call]]) -> Self:
+        """Let *chosen* of these launches have the calls that copy or set memory narrowed in the same way."""
         if self._all_calls is not None:
-            chosen._all_calls = self._all_calls.select(selection)
+            chosen._all_calls = lambda: narrow(self.all_calls)
         return chosen
 
 

@@ -198,6 +198,8 @@ def steps_named(steps: Sequence[Step], pattern: str) -> tuple[Step, ...]:
 _MOST_NAMES = 8
 CLASSES = ("kernels", "memcpys", "memsets", "host_syncs", "launches", "ops")
 """The classes of events that are counted and compared apart."""
+GPU_CLASSES = CLASSES[:4]
+"""Those of what a GPU did, and of what waited for it."""
 
 
 def lacks_something(events: EventSet[Any]) -> bool:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from .eventset import EventSet
 from .ledger.difference import Change, changes
-from .ledger.entry import GPU_CLASSES, Amount, Entry, Line, OpLine, line_of
+from .ledger.entry import Amount, Entry, Line, OpLine, line_of
 from .load.building import WHOLE_FILE
-from .model import Environment, Step, Trace, lacks_something
+from .model import GPU_CLASSES, Environment, Step, Trace, lacks_something
 from .units import counted
 
 _LEVEL = "names"

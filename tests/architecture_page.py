@@ -102,19 +102,32 @@ def imports() -> dict[str, set[str]]:
         own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if own in ("__init__", "__main__"):
             continue
-        found[home[own]] |= {home[module] for module in _modules(path) if module in home} - {home[own]}
+        layers = {layer_of(module) for module in imports_of(path)}
+        found[home[own]] |= {home[layer] for layer in layers if layer in home} - {home[own]}
     return found
 
 
-def _modules(path: Path) -> Iterator[str]:
-    """Yield the top-level modules of the package that a file imports, also inside functions."""
-    inside = path.relative_to(PACKAGE).parts[:-1]
+def imports_of(path: Path) -> Iterator[str]:
+    """Yield the full name of every module that a file of the package imports, those inside functions included."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = inside[: len(inside) - node.level + 1]
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            for name in names:
-                yield ".".join((*base, name)).partition(".")[0]
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            if node.level == 0:
+                yield node.module or ""
+            else:
+                base = path.parent.relative_to(PACKAGE.parent).parts
+                base = base[: len(base) - node.level + 1]
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                for name in names:
+                    yield ".".join((*base, name))
+
+
+def layer_of(module: str) -> str | None:
+    """Return the top-level module or subpackage of ours that a full name is in."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "pytest_kernelprof" and len(parts) > 1 else None
 
 
 def arrows() -> list[tuple[str, str]]:

@@ -9,7 +9,8 @@ from typing import Any
 from pytest_kernelprof import Profile, Trace, load_trace
 from pytest_kernelprof.ledger.book import Book, Policy, Slot
 from pytest_kernelprof.ledger.document import Entries, Place
-from pytest_kernelprof.ledger.entry import CPU_CLASSES, GPU_CLASSES, Entry, entry_of, environment_key, uses_gpu
+from pytest_kernelprof.ledger.entry import CPU_CLASSES, Entry, entry_of, environment_key, uses_gpu
+from pytest_kernelprof.model import GPU_CLASSES
 from pytest_kernelprof.report.layout import Look
 
 DATA = Path(__file__).parent / "data"

@@ -220,7 +220,7 @@ class Runner:
         code = compile("\n" * (block.line - 1) + block.text, str(self.page), "exec")
         if block.needs_gpu and not has_gpu():
             return
-        with contextlib.chdir(self.folder) if hasattr(contextlib, "chdir") else _inside(self.folder):
+        with _inside(self.folder):
             exec(code, self._namespace)
 
     def _succeed(self, block: Block) -> None:

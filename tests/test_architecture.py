@@ -9,14 +9,14 @@ import re
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
+import architecture_page as drawn
 import pytest
+from architecture_page import PACKAGE, ROOT, imports_of, layer_of
 
 import pytest_kernelprof
 
-PACKAGE = Path(pytest_kernelprof.__file__).parent
 LAYERS = (
     "errors",
     "files",
@@ -67,28 +67,6 @@ LAYERS = (
 """From the bottom up: a module imports only from those before it."""
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__main__.py",))
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield (layer or module, level) of every import in a file, those inside functions included."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
-        elif isinstance(node, ast.ImportFrom):
-            if node.level == 0:
-                yield node.module or ""
-            else:
-                base = path.parent.relative_to(PACKAGE.parent).parts
-                base = base[: len(base) - node.level + 1]
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                for name in names:
-                    yield ".".join((*base, name))
-
-
-def layer_of(module: str) -> str | None:
-    parts = module.split(".")
-    return parts[1] if parts[0] == "pytest_kernelprof" and len(parts) > 1 else None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
@@ -160,8 +138,6 @@ def test_the_public_names_are_these_and_all_exist() -> None:
 
 
 def test_the_picture_and_the_page_of_the_architecture_are_drawn_from_the_code() -> None:
-    import architecture_page as drawn
-
     assert drawn.PICTURE.read_text() == drawn.picture(), "python tests/architecture_page.py"
     assert drawn.PAGE.read_text() == drawn.filled(drawn.PAGE.read_text()), "python tests/architecture_page.py"
     grouped = [module for group in drawn.GROUPS for module in group.modules]
@@ -169,8 +145,6 @@ def test_the_picture_and_the_page_of_the_architecture_are_drawn_from_the_code() 
 
 
 def test_no_arrow_of_the_picture_goes_up() -> None:
-    import architecture_page as drawn
-
     row = {group.name: group.row for group in drawn.GROUPS}
     assert all(row[one] <= row[other] for one, other in drawn.arrows())
 
@@ -188,13 +162,12 @@ def test_the_package_prints_ascii_alone() -> None:
 
 def committed() -> list[Path]:
     """Return the files of the project; without git, as in an unpacked sdist, those that are there."""
-    root = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").exists() else Path(__file__).parent.parent
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode == 0 and listed.stdout:
-        return [path for line in listed.stdout.splitlines() if (path := root / line).is_file()]
+        return [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
     folders = ("docs", "examples", "pytest_kernelprof", "tests", "benchmarks")
     return [
-        path for folder in folders for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"
+        path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"
     ]
 
 

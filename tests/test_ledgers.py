@@ -30,7 +30,6 @@ from pytest_kernelprof.ledger.document import (
     values_of,
 )
 from pytest_kernelprof.ledger.entry import (
-    GPU_CLASSES,
     Amount,
     Entry,
     KernelLine,
@@ -41,7 +40,7 @@ from pytest_kernelprof.ledger.entry import (
     merged,
     uses_gpu,
 )
-from pytest_kernelprof.model import Environment
+from pytest_kernelprof.model import GPU_CLASSES, Environment
 from pytest_kernelprof.names import ROLES
 
 DATA = Path(__file__).parent / "data"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import Rows, call, launch, memcpy, op, step, write
 
 from pytest_kernelprof import Kernel, MisuseError, Profile, SelectorError, load_trace
 from pytest_kernelprof.eventset import EventSet
@@ -54,6 +55,25 @@ def test_launches_and_all_calls(profile: Profile) -> None:
     assert len(profile.launches.all_calls) == 7
     assert len(profile.launches.launched_by("aten::bmm").all_calls) == 3
     assert len(profile.launches.where(lambda call: call.chain[-1].name == "aten::bmm").all_calls) == 3
+
+
+def test_launches_can_be_asked_where_the_calls_that_copy_cannot(tmp_path: Path) -> None:
+    """Steps that agree in launches and not in copies; a copy outside every op."""
+    rows: list[Rows] = [
+        step(0, 0, 100),
+        op("aten::add", 5, 20),
+        launch(10, 1),
+        step(1, 200, 100),
+        op("aten::add", 205, 20),
+    ]
+    copies: list[Rows] = [launch(210, 2), call("cudaMemcpyAsync", 240, 3), memcpy(250, 3)]
+    launches = Profile(load_trace(write(tmp_path / "t.json", *rows, *copies))).launches
+
+    added = launches.where(lambda call: call.chain[-1].name == "aten::add")
+
+    assert len(added) == 1
+    with pytest.raises(AssertionError, match="steps disagree"):
+        len(added.all_calls)
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,13 @@ from pytest_kernelprof.ledger.document import Entries, read, text_of
 from pytest_kernelprof.ledger.document import Place as Entered
 from pytest_kernelprof.ledger.entry import (
     CPU_CLASSES,
-    GPU_CLASSES,
     Amount,
     Entry,
     entry_of,
     environment_key,
     uses_gpu,
 )
+from pytest_kernelprof.model import GPU_CLASSES
 from pytest_kernelprof.names import ROLES, decode_kernel
 from pytest_kernelprof.names.kernel_name import TENSOR_CORES
 from pytest_kernelprof.trace_diff import _CLASSES, _PROPERTIES

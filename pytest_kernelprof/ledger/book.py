@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from ..errors import MisuseError, NotMeasured
 from ..load.own import NO_CONTEXT
-from ..model import Trace
+from ..model import GPU_CLASSES, Trace
 from .document import Entries, Place, values_of
-from .entry import CPU_CLASSES, CPU_KEY, GPU_CLASSES, Entry, environment_key, uses_gpu
+from .entry import CPU_CLASSES, CPU_KEY, Entry, environment_key, uses_gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

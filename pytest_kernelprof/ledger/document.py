@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from ..documents import cut, path_at, path_of, problem
 from ..errors import LedgerError
 from ..files import write_at_once
-from .entry import CPU_CLASSES, GPU_CLASSES, LINES, Amount, Entry, Line, lost_ranges, merged, sort_key
+from ..model import GPU_CLASSES
+from .entry import CPU_CLASSES, LINES, Amount, Entry, Line, lost_ranges, merged, sort_key
 
 FOLDER = "__kernelprof__"
 _FORMAT, _VERSION = "kernelprof/ledger/", 1

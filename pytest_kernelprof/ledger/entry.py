@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from ..errors import NotMeasured
 from ..events import Call, Event, Kernel, Memcpy, Memset, Op
-from ..model import Environment, Step, Trace
+from ..model import GPU_CLASSES, Environment, Step, Trace
 from ..names import MATRIX_ROLES, decode_kernel
 from ..names.folding import folded, folded_op
 from ..options import LEDGER_KEY_PARTS
 from ..units import format_bytes
 
-GPU_CLASSES = ("kernels", "memcpys", "memsets", "host_syncs")
 CPU_CLASSES = ("ops",)
 CPU_KEY = "cpu"
 

@@ -12,7 +12,7 @@ from ..errors import NotMeasured
 from ..events import Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op, slowest_first
 from ..explain import notes, origin, thread
 from ..matrix import MatrixTime, matrix_time_of
-from ..model import CLASSES, Step
+from ..model import CLASSES, GPU_CLASSES, Step
 from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
@@ -409,9 +409,6 @@ def step_rows(steps: Sequence[Step]) -> list[list[str]]:
         for step in steps
     ]
 
-
-GPU_CLASSES = ("kernels", "memcpys", "memsets", "host_syncs")
-"""The classes of events that a profile lists, by their names in a step."""
 
 STEP_HEADERS = ("step", "kernels", "copies", "memsets", "launches", "syncs", "ops", "GPU time")
 
