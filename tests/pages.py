@@ -1,6 +1,7 @@
 """Documentation that runs: every block of a page is executed, and what it shows is what is printed.
 
-A page is run from top to bottom in a folder of its own, in which the traces of ``tests/data/traces_h200`` lie.
+A page is run from top to bottom in a folder of its own, beside a checkout. Of a page that looks things up, and says that its
+traces are those of ``tests/data/traces_h200``, they lie in the folder; readers of the tutorial and of guides copy theirs.
 
 * A block whose first line is a comment with a file name (``# test_relu.py``) becomes that file.
 * Other ``python`` blocks are executed, in one namespace a page. Blocks in comments that begin with ``<!-- run`` are
@@ -163,8 +164,8 @@ class Runner:
         for needed in (self.folder, self._bin):
             needed.mkdir()
         (folder / "pytest-kernelprof").symlink_to(ROOT)
-        for trace in TRACES.glob("*.json.gz"):
-            if page != DOCS / "tutorial.md":  # Its readers copy theirs.
+        if page.parent.name in ("reference", "explanation") and str(TRACES.relative_to(ROOT)) in self.text:
+            for trace in TRACES.glob("*.json.gz"):
                 (self.folder / trace.name).symlink_to(trace)
         self._command("python", "import os, sys", "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
         self._command("pytest", "import sys, pytest", "sys.exit(pytest.main())")
