@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import checks, memory_checks, name_checks, occupancy_checks, time_checks
+from .asking import Askable, questions
 from .attribution import is_compiled
 from .comparing import Compared, Repeatable, Rounds, clock_of, compare
 from .errors import MisuseError
@@ -26,18 +27,17 @@ _OF_OPS = ("launched_by", "region", "allow_empty")
 _OF_GUESSES = ("named", "matching", "launched_by", "region", "stream", "allow_empty")
 
 
-class Assertions:
+@questions
+class Assertions(Askable):
     """The assertions of a `Profile`."""
 
     __slots__ = ()
 
     _alike_by: str
     _judge: Judge
-    _regions: tuple[Selection, ...]
     _repeatable: Repeatable | None
     _slot: Slot | None
     _trace: Trace
-    steps_may_differ: bool
 
     @property
     def steps(self) -> tuple[Step, ...]:

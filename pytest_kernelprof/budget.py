@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .asking import asked_by
 from .checks import Outcome
 from .documents import path_of, problem
 from .errors import BudgetError, NotMeasured, SelectorError
@@ -158,7 +159,8 @@ def keep_to(
         if on_cpu and line.scope != "op" and line.key not in _ALSO_ON_CPU:
             continue
         try:
-            found = profile.verdicts(line.judge)
+            with asked_by(f"{budget.source}: {line}"):
+                found = profile.verdicts(line.judge)
         except NotMeasured as error:
             unjudged += 1
             told.append(f"{line}\n\n{error}")

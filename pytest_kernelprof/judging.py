@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from .asking import Question, question
 from .attribution import Explanation
 from .checks import Outcome, Verdict
-from .errors import LedgerError, MisuseError, NotMeasured, TooNoisy
+from .errors import KernelprofError, LedgerError, MisuseError, NotMeasured, TooNoisy
 from .hints import Hint
 from .report import text
 from .report.layout import Look
+from .sites import Site
 
 _ERRORS: dict[Outcome, type[Exception]] = {
     Outcome.FAIL: AssertionError,
@@ -23,6 +25,49 @@ _ERRORS: dict[Outcome, type[Exception]] = {
 """What each outcome but a pass raises, the one that says most first."""
 
 _TIMES = {1: "once", 2: "twice"}
+
+
+class Told(NamedTuple):
+    """What is to be said of a verdict.
+
+    Attributes:
+        body: Headline, tables and hints.
+        ending: How its lines of Python were found, or why they were not.
+        sites: The lines of Python that launched its events, as far as they are known, each once.
+    """
+
+    body: str
+    ending: str = ""
+    sites: tuple[Site, ...] = ()
+
+
+class Answer(NamedTuple):
+    """A verdict, for those who take note of it.
+
+    Attributes:
+        question: What was asked.
+        verdict: What it came to; ``None`` where nobody could even begin to judge.
+        told: What is said of it; empty for a pass.
+        error: Why nobody could.
+    """
+
+    question: Question
+    verdict: Verdict | None
+    told: Told
+    error: KernelprofError | None = None
+
+
+class Noted(NamedTuple):
+    """Who takes note of verdicts.
+
+    Attributes:
+        profile: What they call the profile.
+        saw: Is told of each verdict.
+    """
+
+    profile: str
+    saw: Callable[[Answer], None]
+
 
 _collector: ContextVar[list[Verdict] | None] = ContextVar("kernelprof_checks", default=None)
 
@@ -77,7 +122,7 @@ def verdicts_of(ask: Callable[[], None]) -> list[Verdict]:
 class Judge:
     """Raises what verdicts come to, with messages that name lines of Python, cures, trace and recording."""
 
-    __slots__ = ("_explain", "_hints", "_keep_trace", "_look", "_origin")
+    __slots__ = ("_explain", "_hints", "_keep_trace", "_known", "_look", "_origin", "_tells", "noted")
 
     def __init__(
         self,
@@ -87,6 +132,7 @@ class Judge:
         origin: str | None,
         explain: Callable[[], Explanation] | None = None,
         hints: Callable[[Verdict, Explanation], Sequence[Hint]] | None = None,
+        noted: Noted | None = None,
     ) -> None:
         """Make a judge.
 
@@ -96,21 +142,38 @@ class Judge:
             origin: Where a replayed recording comes from.
             explain: Returns where events come from; only failures ask. ``None`` where that question does not arise.
             hints: Returns the hints for a failure.
+            noted: Takes note of verdicts.
         """
         self._look = look
         self._keep_trace = keep_trace or (lambda: None)
         self._origin = origin
         self._explain = explain
         self._hints = hints
+        self.noted = noted
+        self._tells = False
+        self._known: list[tuple[Verdict, Told]] = []
 
     def judge(self, verdict: Verdict) -> None:
         """Raise unless *verdict* is a pass: whatever else it may be, it must not be green."""
         __tracebackhide__ = True
+        self._note(verdict)
         collected = _collector.get()
         if collected is not None:
             collected.append(verdict)
         elif verdict.outcome is not Outcome.PASS:
             self._raise([verdict])
+
+    def _note(self, verdict: Verdict) -> None:
+        asked = question()
+        # A hook that gives hints may assert something of the profile itself: that is no check of the test.
+        if self.noted is not None and asked is not None and not self._tells:
+            told = Told("") if verdict.outcome is Outcome.PASS else self._told(verdict)
+            self.noted.saw(Answer(asked, verdict, told))
+
+    def could_not(self, asked: Question, error: KernelprofError) -> None:
+        """Take note that nobody could begin to judge."""
+        if self.noted is not None and not self._tells:
+            self.noted.saw(Answer(asked, None, Told(str(error)), error))
 
     def checks(self) -> Checks:
         """Return a context manager that collects the failures of several assertions."""
@@ -135,20 +198,33 @@ class Judge:
 
     def _text(self, verdicts: list[Verdict], of: int) -> str:
         parts = [self._told(verdict) for verdict in verdicts]
-        told = [body for body, _ in parts]
+        told = [part.body for part in parts]
         if len(told) > 1:
             headline = f"{len(told)} of {of} checks did not pass"
             told = [headline, *(f"{number}. {part}" for number, part in enumerate(told, 1))]
         kept = self._keep_trace()
-        ending = list(dict.fromkeys(ending for _, ending in parts if ending))
+        ending = list(dict.fromkeys(part.ending for part in parts if part.ending))
         ending += [f"trace: {kept}   open in https://ui.perfetto.dev"] if kept else []
         ending += [self._origin] if self._origin else []
         return "\n\n".join([*told, *(["\n".join(ending)] if ending else [])])
 
-    def _told(self, verdict: Verdict) -> tuple[str, str]:
-        """Return what is to be said of a verdict, and how its lines of Python were found, or why they were not."""
+    def _told(self, verdict: Verdict) -> Told:
+        """Return what is to be said of a verdict; hooks that give hints are asked once."""
+        known = next((told for one, told in self._known if one is verdict), None)
+        if known is not None:
+            return known
+        self._tells = True
+        try:
+            told = self._tell(verdict)
+        finally:
+            self._tells = False
+        if self.noted is not None:
+            self._known.append((verdict, told))
+        return told
+
+    def _tell(self, verdict: Verdict) -> Told:
         if verdict.outcome is not Outcome.FAIL:
-            return text.verdict_text(verdict, self._look), ""
+            return Told(text.verdict_text(verdict, self._look))
         whole, explanation, ending = Explanation(), Explanation(), ""
         if self._explain is not None and verdict.events:
             whole = self._explain()
@@ -158,4 +234,6 @@ class Judge:
             ending = "\n".join(words)
         told = text.verdict_text(verdict, self._look._replace(places=explanation.places))
         hints = self._hints(verdict, whole) if self._hints else ()
-        return "\n\n".join([told, *([text.hints_text(hints, self._look)] if hints else [])]), ending
+        body = "\n\n".join([told, *([text.hints_text(hints, self._look)] if hints else [])])
+        sites = dict.fromkeys(place.site.line_only() for place in explanation.places.values() if place is not None)
+        return Told(body, ending, tuple(sites))

@@ -112,7 +112,7 @@ def _judged(readings: Mapping[str, Reading], seen: Sequence[Entry], page: Page) 
     if comparable and not any(found):
         return _Finding("same")
     if page.may_replace and not _differ(seen):
-        return _Finding("updated", entry=seen[0])
+        return _Finding("updated", Verdict(Outcome.PASS, ledger=tuple(next(filter(None, found), ()))), seen[0])
     if not comparable:
         return _Finding("differs", _of_another_kind(seen[0], page.entry, page))
     place = next(place for place, one in enumerate(found) if one)

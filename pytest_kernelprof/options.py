@@ -17,6 +17,10 @@ ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
 LEDGER_LEVELS = ("roles", "names")
 LEDGER_KEY_PARTS = ("torch", "cuda", "rocm", "cudnn", "device")
 """What may tell environments apart in ledgers, in this order."""
+REPORTS = (".json", ".md")
+"""How the name of a report may end, which decides on its form."""
+SORTS = ("run", "gpu-time", "kernels", "copies", "syncs", "ops")
+"""What the summary may be ordered by: as the tests ran, or what has most first."""
 EXPLAIN = ("on-failure", "always", "never")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -177,6 +181,15 @@ def parse_age(value: Any) -> timedelta:
     return timedelta(**{unit: int(match[1])})
 
 
+def parse_reports(value: Any) -> tuple[str, ...]:
+    """Return the files to write a report to: one name, or a list."""
+    names = [value] if isinstance(value, str) else value
+    good = isinstance(names, (list, tuple)) and all(isinstance(one, str) and one.endswith(REPORTS) for one in names)
+    if not good:
+        raise ValueError(f"names of files that end in {' or '.join(REPORTS)}, which decides on the form")
+    return tuple(dict.fromkeys(names))
+
+
 def parse_size(value: Any) -> int:
     """Return a number of bytes above zero."""
     text = value.strip() if isinstance(value, str) else value
@@ -247,6 +260,12 @@ class RunOptions:
         ledger_key: What tells environments apart in ledgers beside the architecture of the GPU.
         explain: When functions are called once more to find lines of Python: ``on-failure``, ``always`` or ``never``.
         devices: ``shared``: every xdist worker sees all GPUs; ``spread``: each sees one.
+        report: Files to write a report to; the ending of each decides on its form.
+        artifacts: Folder of the traces of failed tests; ``None``: ``.kernelprof`` below pytest's root.
+        artifacts_max: How many of them are kept.
+        artifacts_size: How much they may take together, in bytes.
+        sort: Order of the summary, one of `SORTS`.
+        top: Lines of the summary; 0 for all.
         settings: Defaults of every profile.
     """
 
@@ -266,6 +285,12 @@ class RunOptions:
     ledger_key: tuple[str, ...] = ()
     explain: str = "on-failure"
     devices: str = "shared"
+    report: tuple[str, ...] = ()
+    artifacts: str | None = None
+    artifacts_max: int = 50
+    artifacts_size: int = 1024**3
+    sort: str = "run"
+    top: int = 0
     settings: Settings = Settings()
 
 
@@ -279,6 +304,7 @@ class OptionSpec:
     help: str
     metavar: str | None = None
     has_ini: bool = True
+    repeats: bool = False
 
     @property
     def ini(self) -> str:
@@ -438,6 +464,50 @@ OPTIONS = (
         metavar="WHAT",
         help="Under xdist: shared (default, all workers see all GPUs) or spread (each worker sees a GPU of its own, "
         "as long as there are enough).",
+    ),
+    OptionSpec(
+        name="report",
+        parse=parse_reports,
+        kind="args",
+        metavar="FILE",
+        repeats=True,
+        help="Write a report of the run: .json for programs, .md for reviewers; may be given several times.",
+    ),
+    OptionSpec(
+        name="artifacts",
+        parse=parse_text,
+        kind="string",
+        metavar="DIR",
+        help="Folder of the traces of failed tests (default: .kernelprof below pytest's root).",
+    ),
+    OptionSpec(
+        name="artifacts_max",
+        parse=whole_number(0),
+        kind="int",
+        metavar="N",
+        help="So many traces of failed tests are kept; old ones go first (50; 0 keeps none).",
+    ),
+    OptionSpec(
+        name="artifacts_size",
+        parse=parse_size,
+        kind="string",
+        metavar="SIZE",
+        help="The traces of failed tests may take so much together, such as 512 MiB (default: 1 GiB).",
+    ),
+    OptionSpec(
+        name="sort",
+        parse=one_of(*SORTS),
+        kind="string",
+        metavar="KEY",
+        help="Order of the summary: run (default, as the tests ran), or what has most first: gpu-time, kernels, "
+        "copies, syncs or ops.",
+    ),
+    OptionSpec(
+        name="top",
+        parse=whole_number(0),
+        kind="int",
+        metavar="N",
+        help="Show so many lines of the summary, as --durations does (0, the default, shows all).",
     ),
 )
 

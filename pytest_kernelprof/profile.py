@@ -16,7 +16,7 @@ from .errors import NotMeasured
 from .events import Call, Event, Kernel, Memcpy, Memset, Op
 from .eventset import EventSet, LaunchSet, Selection
 from .hints import Hint, Scene, hints_for
-from .judging import Checks, Judge, verdicts_of
+from .judging import Checks, Judge, Noted, verdicts_of
 from .load.own import NO_CONTEXT
 from .matrix import matrix_time_of
 from .memory import DeviceMemory
@@ -60,6 +60,7 @@ class Profile(Assertions):
         tf32_off: bool | None = None,
         more_hints: Callable[[Event, Profile], Sequence[Hint]] | None = None,
         slot: Slot | None = None,
+        noted: Noted | None = None,
     ) -> None:
         """Make a profile of a trace.
 
@@ -77,6 +78,7 @@ class Profile(Assertions):
             tf32_off: Whether float32 matmuls were kept from tensor cores; ``None`` if nobody knows.
             more_hints: Returns the hints that others have for an event.
             slot: Where it finds its ledger entry.
+            noted: Takes note of verdicts on it.
         """
         self._trace = trace
         self._repeatable = repeatable
@@ -87,7 +89,9 @@ class Profile(Assertions):
         self._tf32_off = tf32_off
         self._more_hints = more_hints
         self._slot = slot
-        self._judge = Judge(look=self._shown, keep_trace=keep_trace, origin=origin, explain=explain, hints=self._hints)
+        self._judge = Judge(
+            look=self._shown, keep_trace=keep_trace, origin=origin, explain=explain, hints=self._hints, noted=noted
+        )
         self._result = result
         self.steps_may_differ = steps_may_differ
 
@@ -369,14 +373,16 @@ class Profile(Assertions):
         }
         try:
             time_ns: int | None = self.gpu_time_ns
+            spread_ns: list[int] | None = list(self.gpu_time_spread_ns)
         except NotMeasured:
-            time_ns = None
+            time_ns = spread_ns = None
         # Where a GPU is in use but was not watched, the profile measured too little to count.
         on_cpu = self._trace.no_gpu == NO_CONTEXT and counts["ops"] is not None
         matrix = matrix_time_of(self.steps)
         return {
             **counts,
             "gpu_time_ns": time_ns,
+            "gpu_time_spread_ns": spread_ns,
             "tensor_cores": None if matrix is None else matrix.words(),
             "measured": on_cpu or counts["kernels"] is not None,
         }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from .attribution import Explanation, Seen, bypasses_ops, explained, is_compiled
 from .budget import Budget, keep_to
@@ -27,7 +27,7 @@ from .errors import CaptureError, MisuseError, NotMeasured
 from .events import Event
 from .functions import Subject, function_name, subject_of
 from .hints import Hint
-from .judging import Judge
+from .judging import Judge, Noted
 from .ledger.book import Book, Slot
 from .load import load_trace
 from .load.own import SITE_PREFIX, STEP_PREFIX, side_of
@@ -43,12 +43,24 @@ from .sites import Site, is_users
 from .units import MAX_TRACE_BYTES
 
 
+class Registered(NamedTuple):
+    """What a profile is told when it is registered.
+
+    Attributes:
+        keep_trace: Keeps its trace if the test fails, and names the file for messages.
+        noted: Takes note of verdicts on it.
+    """
+
+    keep_trace: Callable[[], str | None]
+    noted: Noted | None = None
+
+
 class Register(Protocol):
-    """Is told of each profile; returns what names its kept trace in a message."""
+    """Is told of each profile."""
 
     def __call__(
         self, label: str, trace: Trace, file: Path, note: Recording | None, *, comparison: bool = False
-    ) -> Callable[[], str | None]:
+    ) -> Registered:
         """Take note of a profile; *note* is that of a replayed recording, a *comparison* is none of its own."""
 
 
@@ -164,8 +176,8 @@ class Source(ABC):
             where = "" if other.source is self else f" of {self._called(other.source)}"
             asked = f", {rounds.number} times" if rounds.asked else ""
             label = f"{one.label!r} against {other.label!r}{where}{asked}"
-            trace, keep_trace, origin = self._alternating(label, one, other, rounds)
-            judge = Judge(look=self._look, keep_trace=keep_trace, origin=origin)
+            trace, registered, origin = self._alternating(label, one, other, rounds)
+            judge = Judge(look=self._look, **registered._asdict(), origin=origin)
             self._pairs[key] = Alternation(_halves(trace), judge)
         return self._pairs[key]
 
@@ -177,8 +189,8 @@ class Source(ABC):
     @abstractmethod
     def _alternating(
         self, label: str, one: Repeat, other: Repeat, rounds: Rounds
-    ) -> tuple[Trace, Callable[[], str | None], str | None]:
-        """Return the trace of alternating calls, what names its kept file, and where it comes from."""
+    ) -> tuple[Trace, Registered, str | None]:
+        """Return the trace of alternating calls, who takes note of it, and where it comes from."""
 
     @abstractmethod
     def allocated(self, label: str, *, compiled: bool) -> Sequence[Allocated]:
@@ -364,7 +376,7 @@ class Live(Source):
 
     def _alternating(
         self, label: str, one: Repeat, other: Repeat, rounds: Rounds
-    ) -> tuple[Trace, Callable[[], str | None], str | None]:
+    ) -> tuple[Trace, Registered, str | None]:
         __tracebackhide__ = True
         self._need_health(one.settings)
         self._alternations += 1
@@ -414,7 +426,7 @@ class Live(Source):
             steps_may_differ=settings.steps_may_differ,
             look=self._look,
             alike_by=settings.asked.get("steps_may_differ", ""),
-            keep_trace=self._register(label, trace, file, None),
+            **self._register(label, trace, file, None)._asdict(),
             explain=explain,
             more_hints=self._more_hints,
             slot=self.slot(label, settings, replayed=False),
@@ -512,7 +524,7 @@ class Replay(Source):
 
     def _alternating(
         self, label: str, one: Repeat, other: Repeat, rounds: Rounds
-    ) -> tuple[Trace, Callable[[], str | None], str | None]:
+    ) -> tuple[Trace, Registered, str | None]:
         __tracebackhide__ = True
         theirs = _replayed(other)
         notes = [_replayed(one).notes[one.label], theirs.notes[other.label]]
@@ -571,7 +583,7 @@ class Replay(Source):
             steps_may_differ=settings.steps_may_differ,
             look=self._look,
             alike_by=settings.asked.get("steps_may_differ", ""),
-            keep_trace=self._register(label, trace, file, note),
+            **self._register(label, trace, file, note)._asdict(),
             result=_no_result,
             origin=self._origin(note),
             repeatable=repeat,

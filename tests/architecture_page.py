@@ -42,15 +42,18 @@ GROUPS = (
         ("plugin", "hookspecs"),
         "fixtures, hooks, options of a run; the only one that knows pytest",
     ),
-    Group("command line", 0, (0, 4), ("cli",), "`kernelprof`: show, check, diff, decode, doctor; no torch, no GPU"),
+    Group(
+        "command line", 0, (0, 4), ("cli",), "`kernelprof`: show, check, diff, decode, report, doctor; no torch, no GPU"
+    ),
     Group("profiling", 1, (4, 8), ("profiled",), "what the fixtures give: functions run live, or recordings replayed"),
     Group(
         "profile",
         2,
         (2, 3),
-        ("profile", "assertions", "judging", "selecting", "comparing", "count", "budget"),
+        ("profile", "assertions", "asking", "judging", "selecting", "comparing", "count", "budget"),
         "the fluent surface: sets, numbers, assertions, budgets; a verdict becomes an exception",
     ),
+    Group("reporting", 1, (2, 2), ("reporting", "answers"), "a run, or traces, as one document and as files"),
     Group("doctor", 1, (0, 2), ("doctor",), "whether a machine can measure"),
     Group("report", 3, (0, 4), ("report",), "verdicts, profiles and traces as text and Markdown"),
     Group(
@@ -61,7 +64,9 @@ GROUPS = (
         "one function a check: readings and limits in, a verdict out",
     ),
     Group("capture", 2, (5, 4), ("capture",), "functions in, a trace file out; the only one that knows torch"),
-    Group("recordings", 2, (9, 3), ("recordings",), "recordings: where they lie, and whether one may be judged"),
+    Group(
+        "recordings", 2, (9, 3), ("recordings", "artifacts"), "traces that are kept: recordings, those of failed tests"
+    ),
     Group("ledger", 4, (3, 4), ("ledger", "trace_diff"), "ledgers and differences between traces"),
     Group("load", 4, (7, 5), ("load",), "a trace file in, the model out; the only one that knows the format"),
     Group(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import KernelprofError
-from . import check, decode, diff, doctor, show
+from . import check, decode, diff, doctor, report, show
 from .arguments import Formatter
 from .output import Output, complain
 
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kernelprof {__version__}")
     # With prog=, argparse need not format its usage now, for which it would import half of shutil.
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="kernelprof")
-    for command in (show, check, diff, decode, doctor):
+    for command in (show, check, diff, decode, report, doctor):
         command.add(commands)
     return parser
 

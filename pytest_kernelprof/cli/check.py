@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ..budget import Budget, BudgetLine
+    from ..judging import Noted
     from ..model import Trace
     from ..profile import Profile
     from .output import Output
@@ -86,6 +87,11 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--format", choices=("text", "json", "markdown"), default="text", help="how to print it (default: text)"
     )
+    add_limits(parser)
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the limits, and how failures are shown."""
     parser.add_argument("--budget", metavar="FILE", help="limits in TOML, such as max_kernels = 5")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every row of what a failure is about")
     for name, parse, metavar, help_ in _FLAGS:
@@ -102,7 +108,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Judge traces and print what became of them; the worst exit code of all."""
-    budget = _budget(options)
+    budget = limits_of(options)
+    if not budget:
+        options.refuse("nothing to check; accepted: --budget FILE, or flags such as --max-kernels 5 --no-memcpy")
     work = partial(judged, lines=budget, may_differ=options.steps_may_differ, verbose=options.verbose)
     found: list[File] = []
     paths = files_of(options.traces)
@@ -125,8 +133,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return max(_CODES[one.outcome] for one in found)
 
 
-def _budget(options: argparse.Namespace) -> Sequence[BudgetLine]:
-    """Return the limits of the file and of the flags."""
+def limits_of(options: argparse.Namespace) -> Sequence[BudgetLine]:
+    """Return the limits of the file and of the flags; none where there are none."""
     from ..budget import BudgetLine, budget_of, check_values
 
     lines: list[BudgetLine] = []
@@ -138,14 +146,18 @@ def _budget(options: argparse.Namespace) -> Sequence[BudgetLine]:
     keys = [name.replace("-", "_") for name, *_ in _FLAGS]
     given = [BudgetLine(key, value) for key in keys if (value := getattr(options, key)) is not None]
     check_values(given, "command line")
-    lines += given
-    if not lines:
-        options.refuse("nothing to check; accepted: --budget FILE, or flags such as --max-kernels 5 --no-memcpy")
-    return tuple(lines)
+    return (*lines, *given)
 
 
-def judged(trace: Trace, *, lines: Sequence[BudgetLine], may_differ: bool, verbose: bool = False) -> File:
-    """Return what becomes of each limit."""
+def judged(
+    trace: Trace,
+    *,
+    lines: Sequence[BudgetLine],
+    may_differ: bool,
+    verbose: bool = False,
+    noted: Noted | None = None,
+) -> File:
+    """Return what becomes of each limit; *noted* takes note of the verdicts."""
     from ..profile import Profile
     from ..report.layout import Look
     from ..report.show import warnings_of
@@ -155,6 +167,7 @@ def judged(trace: Trace, *, lines: Sequence[BudgetLine], may_differ: bool, verbo
         steps_may_differ=may_differ,
         look=Look.of(None, int(verbose), indent=4),
         alike_by="" if may_differ else "by default; --steps-may-differ accepts it",
+        noted=noted,
     )
     checks = tuple(_judged(profile, line) for line in lines)
     if trace.outside_steps.all_calls.seen and not any(step.launches.all_calls.seen for step in trace.steps):
@@ -164,11 +177,13 @@ def judged(trace: Trace, *, lines: Sequence[BudgetLine], may_differ: bool, verbo
 
 
 def _judged(profile: Profile, line: BudgetLine) -> Judged:
+    from ..asking import asked_by
     from ..checks import Outcome
     from ..errors import KernelprofError
 
     try:
-        found = profile.verdicts(line.judge)
+        with asked_by(str(line)):
+            found = profile.verdicts(line.judge)
     except KernelprofError as error:
         return Judged(str(line), NOT_JUDGED, str(error))
     if not found:

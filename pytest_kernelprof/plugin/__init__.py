@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ import pytest
 from ..errors import BudgetError, MisuseError, NotMeasured, ReplayError
 from ..options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_options
 from ..units import counted
-from .ledgers import KEPT, Ledgers, test_of
+from .kept import Kept
+from .ledgers import Ledgers, test_of
+from .results import REPLAYED, SESSION, Results, test_id
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
 FIXTURES = ("profiled", "module_profiled", "session_profiled")
 NEEDS_FLAG = "needs --kernelprof"
 _PROPERTY = "kernelprof"
+_COLOURS = {"fail": {"red": True}, "error": {"red": True}, "not measured": {"yellow": True}}
 _PYTEST_INDENT = len("E       ")
-_REPLAYED = "kernelprof_replayed"
 _SCOPES = "kernelprof_scopes"
+_WIDTH = "kernelprof_width"
 _NOT_RECORDED = "not recorded:"
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -66,7 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if option.kind == "bool":
             group.addoption(option.flag, dest=option.dest, action="store_true", default=None, help=option.help)
         else:
-            group.addoption(option.flag, dest=option.dest, metavar=option.metavar, default=None, help=option.help)
+            repeat = {"action": "append"} if option.repeats else {}
+            told = {"metavar": option.metavar, "default": None, "help": option.help}
+            group.addoption(option.flag, dest=option.dest, **told, **repeat)
         if option.has_ini:
             parser.addini(option.ini, option.help, type=_ini_type(option.kind), default=None)
 
@@ -101,6 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     run.shared = _share_gpus(config, options)
     config.stash[_RUN] = run
     config.pluginmanager.register(run, "kernelprof-run")
+    if options.enabled or options.report:
+        config.pluginmanager.register(run.results, "kernelprof-results")
     if options.enabled:
         config.pluginmanager.register(run.ledgers, "kernelprof-ledgers")
         try:
@@ -153,23 +160,6 @@ def _settings(run: Run, node: pytest.Item | pytest.Collector) -> Settings:
     return run.options.settings.merged(_marker_options(node), f"{node.nodeid}: kernelprof marker", marker=True)
 
 
-@dataclass(slots=True)
-class Kept:
-    """A trace that is kept if its test fails.
-
-    Attributes:
-        file: The trace, as long as its fixture lives.
-        goal: Where it is kept.
-        owner: The test in which the profile was made.
-        asked: A message has named it since the last test ended.
-    """
-
-    file: Path
-    goal: Path
-    owner: str
-    asked: bool = False
-
-
 class Run:
     """One run of pytest, in one process."""
 
@@ -178,9 +168,7 @@ class Run:
         self.config = config
         self.options = options
         self.item: pytest.Item | None = None
-        self.kept: list[Kept] = []
         self.compared: str | None = None
-        self.rows: list[dict[str, Any]] = []
         self.skipped = 0
         self.shared: str | None = None
         self.recorded: set[Path] = set()
@@ -188,10 +176,15 @@ class Run:
         self.refused: str | None = None
         self.decoders: dict[str, Callable[[str], KernelName | None]] = {}
         self.ledgers = Ledgers(self)
+        self.results = Results(self)
         self.budgets: dict[str, Budget] = {}
         self.scopes: dict[str, bool] = {}
         self._health: Health | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def is_profiled(self, item: pytest.Item) -> bool:
+        """Return whether a test is one of ours: it has the marker, or asks for a fixture."""
+        return _is_profiled(item)
 
     # No properties: when it registers a plugin, pytest 8.0 reads every attribute of it.
 
@@ -208,6 +201,11 @@ class Run:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="kernelprof-")
         return Path(tempfile.mkdtemp(dir=self._folder.name))
+
+    def get_width(self) -> int | None:
+        """Return the columns of the controller's terminal in an xdist worker; ``None`` elsewhere."""
+        width: int | None = getattr(self.config, "workerinput", {}).get(_WIDTH)
+        return width
 
     # Collection
 
@@ -229,6 +227,13 @@ class Run:
             raise pytest.UsageError(problems)
         output[_PROPERTY] = problems
         items.clear()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker how wide the terminal is, where its messages are read."""
+        from ..report.layout import terminal_width
+
+        node.workerinput[_WIDTH] = terminal_width()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -284,7 +289,7 @@ class Run:
         replays = self.replays(device)
         self._refuse_mixed_fixture(item, replays)
         if replays:
-            item.user_properties.append((_REPLAYED, True))
+            self.results.record(item).replayed = True
             return
         if device is None:
             return
@@ -324,25 +329,15 @@ class Run:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Complete messages, keep traces of failures, and skip what was not measured if asked to."""
+        """Complete messages, and skip what was not measured if asked to."""
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, AssertionError):
             self._restore_comparison(error)
         report = yield
-        if isinstance(error, NotMeasured):
-            if self.options.not_measured == "skip":
-                report.outcome = "skipped"
-                path, line, _ = item.location
-                report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
-            # A profile that could not answer its test counts for nothing in --kernelprof-require.
-            for name, row in item.user_properties:
-                if name == _PROPERTY and isinstance(row, dict):
-                    row["measured"] = False
-        if report.failed:
-            self._keep_traces(item, report)
-        if report.when == "teardown":
-            for kept in self.kept:
-                kept.asked = False
+        if isinstance(error, NotMeasured) and self.options.not_measured == "skip":
+            report.outcome = "skipped"
+            path, line, _ = item.location
+            report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
         return report
 
     def _restore_comparison(self, error: AssertionError) -> None:
@@ -372,21 +367,6 @@ class Run:
         self.compared = count.explain(f"{_WORDS[seen_from_count]}{other}")
         return self.compared.splitlines()
 
-    def _keep_traces(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        from ..recordings import write_gzip
-
-        for kept in self.kept:
-            if (kept.asked or kept.owner == item.nodeid) and kept.file.exists():
-                shown = self.shown(kept.goal)
-                try:
-                    write_gzip(kept.file.read_bytes(), kept.goal)
-                    (kept.goal.parent / ".gitignore").write_text("*\n")
-                except OSError as error:
-                    report.sections.append(("kernelprof", f"trace not kept: {shown}: {error.strerror}"))
-                    continue
-                if shown not in str(report.longrepr):
-                    report.sections.append(("kernelprof", f"trace: {shown}   open in https://ui.perfetto.dev"))
-
     def shown(self, path: Path) -> str:
         """Return a path as messages name it: from the folder in which pytest was called."""
         try:
@@ -394,39 +374,46 @@ class Run:
         except ValueError:  # Another drive on Windows.
             return path.as_posix()
 
-    def registrar(self, place: Place) -> Register:
+    def registrar(self, node: pytest.Item | pytest.Collector, place: Place) -> Register:
         """Return what the profiles of a fixture report themselves to.
 
         Args:
-            place: Where recordings of the fixture's tests lie.
+            node: The test, module or run that the fixture is for.
+            place: Where recordings of its tests lie.
         """
+        from ..profiled import Registered
         from ..recordings import artifact_name
+        from ..reporting import profile_values
+
+        is_test = isinstance(node, pytest.Item)
+        owner = test_id(node) if isinstance(node, pytest.Item) else node.nodeid or SESSION
 
         def register(
             label: str, trace: Trace, file: Path, note: Recording | None, *, comparison: bool = False
-        ) -> Callable[[], str | None]:
-            test = self.item.nodeid if self.item else place.test
-            row = {
-                **_row(test, label, trace, note),
-                "owner": f"{self.shown(place.tests)}/{place.module}::{place.test}",
-                "comparison": comparison,
-            }
+        ) -> Registered:
+            test = test_id(self.item) if self.item else owner
+            row = profile_values(
+                trace,
+                owner=owner,
+                name=label,
+                note=note,
+                file=None if note is None else self.shown(file),
+                comparison=comparison,
+                detailed=self.results.wants_details(),
+            )
+            row |= {"test": test, "artifact": artifact_name(test, label)}
             if self.item is not None:
-                self.item.user_properties.append((_PROPERTY, row))
+                self.results.record(self.item).profiles.append(row)
                 if note is None:
                     self.ledgers.saw(self.item, trace)
+            if not is_test:
+                self.results.shared.add(owner)
+            noted = self.results.noted(row["id"], trace)
             if note is not None:
-                return lambda: self.shown(file)
+                return Registered(lambda: self.shown(file), noted)
             if self.options.record:
                 row["recorded"] = self._record(trace, file, place, label, test)
-            kept = Kept(file, self.config.rootpath / KEPT / artifact_name(test, label), test)
-            self.kept.append(kept)
-
-            def keep() -> str:
-                kept.asked = True
-                return self.shown(kept.goal)
-
-            return keep
+            return Registered(self.results.kept.add(Kept(file, row["artifact"], test, row)), noted)
 
         return register
 
@@ -527,7 +514,7 @@ class Run:
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
         """Mark the results of replayed tests."""
-        if (_REPLAYED, True) not in map(tuple, getattr(report, "user_properties", ())):
+        if not getattr(report, REPLAYED, False):
             return None
         if report.when == "call" and hasattr(report, "wasxfail") and report.outcome in ("skipped", "passed"):
             xfailed = report.outcome == "skipped"
@@ -537,22 +524,18 @@ class Run:
         return ("error", "E", "ERROR (replayed)") if report.when != "call" and report.failed else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the profiles of a test; under xdist its report brings them."""
-        if report.when == "teardown":
-            self.rows += [
-                value for name, value in report.user_properties if name == _PROPERTY and isinstance(value, dict)
-            ]
+        """Count the tests that were skipped for lack of the flag."""
         if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2] == f"Skipped: {NEEDS_FLAG}":
             self.skipped += 1
 
     def profiles(self) -> list[dict[str, Any]]:
         """Return the rows of profiles; a comparison is of two that have rows of their own."""
-        return [row for row in self.rows if not row["comparison"]]
+        return [row for row in self.results.rows() if not row["comparison"]]
 
     def shortfall(self) -> str | None:
         """Return what is missing for ``--kernelprof-require``, in one line."""
         # One profile of a wider fixture may have been made by every xdist worker.
-        measured = len({(row["owner"], row["profile"]) for row in self.profiles() if row["measured"]})
+        measured = len({row["id"] for row in self.profiles() if row["measured"]})
         if measured >= self.options.require or self.config.option.collectonly:
             return None
         return f"kernelprof: {counted(measured, 'profile')} measured, --kernelprof-require={self.options.require}"
@@ -574,26 +557,46 @@ class Run:
             if shortfall:
                 terminal.write_line(shortfall, red=True)
             if self.skipped:
-                tests = "1 test was skipped" if self.skipped == 1 else f"{self.skipped} tests were skipped"
-                terminal.write_line(f"kernelprof: {tests} ({NEEDS_FLAG})")
+                terminal.write_line(self._skipped())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show one line a profile, unless asked to be quiet."""
         rows = self.profiles()
         if rows and _verbosity(self.config) >= 0:
-            from ..report.text import summary_table
+            from ..report.layout import Look
+            from ..report.run_table import View, run_table
 
+            look = Look.of(None, _verbosity(self.config))
+            verdicts = {name: test["verdict"] for name, test in self.results.tests.items()}
             terminalreporter.section("kernelprof")
-            terminalreporter.write_line(summary_table(rows))
-        for line in self._recorded():
-            terminalreporter.write_line(line)
-        for scope, there in self.scopes.items():
-            if not there:
-                terminalreporter.write_line(f"kernelprof: {scope} is in no profile of this run", yellow=True)
+            for line in run_table(rows, verdicts, View(look, self.options.sort, self.options.top)):
+                terminalreporter.write_line(line.text, **_COLOURS.get(line.verdict, {}))
+        for text in self._recorded():
+            terminalreporter.write_line(text)
+        for text in self.absent_scopes():
+            terminalreporter.write_line(text, yellow=True)
+
+    def absent_scopes(self) -> list[str]:
+        """Return which regions and steps a budget limits that no profile has, a line each."""
+        return [
+            f"kernelprof: {scope} is in no profile of this run" for scope, there in self.scopes.items() if not there
+        ]
+
+    def notes(self) -> Iterator[tuple[str, bool]]:
+        """Yield what the run says at its end, and whether that makes it fail."""
+        shortfall = self.shortfall()
+        yield from [(shortfall, True)] if shortfall else []
+        yield from ((line, False) for line in (*self._recorded(), *self.absent_scopes()))
+        if self.skipped:
+            yield self._skipped(), False
+
+    def _skipped(self) -> str:
+        tests = "1 test was skipped" if self.skipped == 1 else f"{self.skipped} tests were skipped"
+        return f"kernelprof: {tests} ({NEEDS_FLAG})"
 
     def _recorded(self) -> Iterator[str]:
         """Yield how many recordings were written, and which were not."""
-        told = [(row["test"], row["recorded"]) for row in self.rows if row["recorded"]]
+        told = [(row["test"], row["recorded"]) for row in self.results.rows() if row["recorded"]]
         failed = [f"{test}: {what}" for test, what in told if what.startswith(_NOT_RECORDED)]
         if told:
             yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
@@ -676,24 +679,13 @@ def _shown_to(hook: Any, request: pytest.FixtureRequest) -> Callable[[Profile], 
 
 
 def _is_profiled(item: pytest.Item) -> bool:
+    """Return whether a test is one of ours: it has the marker, or asks for a fixture."""
     names = getattr(item, "fixturenames", ())
     return item.get_closest_marker("kernelprof") is not None or any(name in names for name in FIXTURES)
 
 
 def _verbosity(config: pytest.Config) -> int:
     return int(config.getoption("verbose", 0))  # Missing under ``-p no:terminal``.
-
-
-def _row(test: str, label: str, trace: Trace, note: Recording | None) -> dict[str, Any]:
-    """Return a profile as plain values, which cross from an xdist worker by themselves."""
-    from ..profile import Profile
-
-    numbers = Profile(trace, steps_may_differ=True).summary()
-    row = {"test": test, "profile": label, **numbers, "replayed": None, "recorded": None, "ledger": None}
-    if note is not None:
-        row["measured"] = False
-        row["replayed"] = f"{note.device or 'no GPU'}, {note.day}"
-    return row
 
 
 def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
@@ -712,8 +704,8 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     place = run.place(node, settings.trace)
     common: dict[str, Any] = {
         "test": node.nodeid or "session",
-        "look": Look.of(None, _verbosity(request.config), indent=_PYTEST_INDENT),
-        "register": run.registrar(place),
+        "look": Look.of(run.get_width(), _verbosity(request.config), indent=_PYTEST_INDENT),
+        "register": run.registrar(node, place),
         "must_name": _must_name(run, request.scope),
         "more_hints": _more_hints(node.ihook.pytest_kernelprof_hints),
         "book": run.ledgers.book,
@@ -751,7 +743,7 @@ def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     yield Profiled(settings, source)
     source.close()
     if folder is not None:
-        run.kept = [kept for kept in run.kept if kept.file.parent != folder]
+        run.results.kept.drop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 

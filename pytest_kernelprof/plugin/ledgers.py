@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from ..model import Trace
     from . import Run
 
-KEPT = ".kernelprof"
-"""The folder, below pytest's root, of what is kept and not committed."""
-
 _BOOK = pytest.StashKey["Book | None"]()
 _KEYS = pytest.StashKey[set[str]]()
 _PASSED = pytest.StashKey[bool]()
@@ -45,11 +42,11 @@ def test_of(node: pytest.Item | pytest.Collector) -> str:
     return "::".join(inside)
 
 
-def _mark(item: pytest.Item, book: Book) -> None:
+def _mark(rows: Sequence[dict[str, Any]], book: Book) -> None:
     """Say in the rows of a test's profiles what became of their entries: the worst, where there are several."""
-    for _, row in item.user_properties:
-        states = [note.state for note in book.notes if isinstance(row, dict) and note.profile == row.get("profile")]
-        if states and isinstance(row, dict):
+    for row in rows:
+        states = [note.state for note in book.notes if note.profile == row["name"]]
+        if states:
             row["ledger"] = min(states, key=lambda state: _WELL.index(state) if state in _WELL else -1)
 
 
@@ -133,7 +130,7 @@ class Ledgers:
             file, book = ledger_of(item.path), item.stash.get(_BOOK, None)
             keys: set[str] = item.stash.get(_KEYS, set())
             if book is not None:
-                _mark(item, book)
+                _mark(self.run.results.record(item).profiles, book)
             if book is not None or file.exists():
                 told = {
                     "file": str(file),

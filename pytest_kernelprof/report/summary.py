@@ -108,7 +108,8 @@ def _regions(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def _launched_by(event: GpuEvent) -> tuple[str, ...] | None:
+def launched_by(event: GpuEvent) -> tuple[str, ...] | None:
+    """Return the ops around a launch, outermost first; ``None`` for an orphan."""
     return tuple(op.name for op in event.chain) if event.launch else None
 
 
@@ -116,33 +117,45 @@ def _kernels(totals: Step) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Kernel]] = {}
     for kernel in totals.kernels.seen:
         # All but the last: the profiler's occupancy is none of what tells two kernels apart.
-        key = (kernel.name, _launched_by(kernel), kernel.shape[:-1], kernel.device, kernel.stream)
+        key = (kernel.name, launched_by(kernel), kernel.shape[:-1], kernel.device, kernel.stream)
         groups.setdefault(key, []).append(kernel)
     return [_kernel_row(kernels) for kernels in groups.values()]
 
 
 def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
     first = kernels[0]
-    chain = _launched_by(first)
-    decoded = decode_kernel(first.name)
-    occupancy = first.occupancy
+    shape = {"name": first.name, "count": len(kernels), **_shape_values(first)}
+    return {**shape, "gpu_time_ns": _known_time(kernels), **_meaning_values(first)}
+
+
+def kernel_values(kernel: Kernel) -> dict[str, Any]:
+    """Return what is known of a kernel beside its times."""
+    return {"name": kernel.name, **_shape_values(kernel), **_meaning_values(kernel)}
+
+
+def _shape_values(kernel: Kernel) -> dict[str, Any]:
     return {
-        "name": first.name,
-        "count": len(kernels),
-        "device": first.device,
-        "stream": first.stream,
-        "grid": list(first.grid) if first.grid else None,
-        "block": list(first.block) if first.block else None,
-        "registers_per_thread": first.registers_per_thread,
-        "shared_memory_bytes": first.shared_memory_bytes,
-        "gpu_time_ns": _known_time(kernels),
+        "device": kernel.device,
+        "stream": kernel.stream,
+        "grid": list(kernel.grid) if kernel.grid else None,
+        "block": list(kernel.block) if kernel.block else None,
+        "registers_per_thread": kernel.registers_per_thread,
+        "shared_memory_bytes": kernel.shared_memory_bytes,
+    }
+
+
+def _meaning_values(kernel: Kernel) -> dict[str, Any]:
+    chain = launched_by(kernel)
+    decoded = decode_kernel(kernel.name)
+    occupancy = kernel.occupancy
+    return {
         "role": decoded.role,
         "library": decoded.library,
         "dtypes": list(decoded.dtypes) or None,
         "tensor_cores": decoded.tensor_cores,
         "theoretical_occupancy": None if occupancy is None else occupancy.fraction,
         "occupancy_limited_by": None if occupancy is None else list(occupancy.limited_by),
-        "reported_occupancy": first.reported_occupancy,
+        "reported_occupancy": kernel.reported_occupancy,
         "launched_by": None if chain is None else list(chain),
     }
 
@@ -150,7 +163,7 @@ def _kernel_row(kernels: list[Kernel]) -> dict[str, Any]:
 def _copies(totals: Step) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Memcpy]] = {}
     for copy in totals.memcpys.seen:
-        groups.setdefault((copy.kind, copy.pageable, _launched_by(copy)), []).append(copy)
+        groups.setdefault((copy.kind, copy.pageable, launched_by(copy)), []).append(copy)
     return [
         {
             "kind": kind,
@@ -163,7 +176,3 @@ def _copies(totals: Step) -> list[dict[str, Any]]:
         }
         for (kind, pageable, chain), copies in groups.items()
     ]
-
-
-def _sum(sizes: list[int | None]) -> int | None:
-    return None if None in sizes else sum(size or 0 for size in sizes)

@@ -17,6 +17,7 @@ from ..names import ascii_only, brief, demangled, shorten
 from ..sites import Place, Site, shown_path
 from ..units import counted, format_bytes, format_ns, format_share, plural
 from .layout import Chain, Choice, Look, Short, fits, has_room, listed, plain_table, shown_of, table
+from .words import NOT_MEASURED
 
 if TYPE_CHECKING:
     from ..checks import ChangeLine, Changes, GuessRow, Verdict
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NOT_MEASURED = "not measured"
-"""What stands in a cell where a trace does not tell; never 0."""
-
 _DECODED_WIDTH = 44
-_TEST_WIDTH = 64
 _MOST_DIFFERENCES = 3
 _MOST_LINES = 3
 _MOST_CALLS = 2
@@ -466,34 +463,3 @@ def tensor_core_words(time: MatrixTime, steps: int) -> str:
         return "unknown, since a kernel's name does not tell"
     number = counted(time.kernels, "matrix kernel")
     return f"{words} of matrix time ({number})" if steps == 1 else f"{words} of matrix time ({number} in {steps} steps)"
-
-
-def summary_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the table at the end of a run, one line a profile."""
-    from tabulate import tabulate
-
-    def shown(value: object) -> str:
-        return NOT_MEASURED if value is None else str(value)
-
-    cells = [
-        [
-            shorten(row["test"], _TEST_WIDTH) + ("" if row["profile"] == "1" else f" ({shorten(row['profile'], 16)})"),
-            shown(row["kernels"]),
-            shown(row["memcpys"]),
-            shown(row["host_syncs"]),
-            shown(row["ops"]),
-            shown(row["tensor_cores"]),
-            NOT_MEASURED if row["gpu_time_ns"] is None else format_ns(row["gpu_time_ns"]),
-            row["ledger"] or "",
-            f"replayed ({row['replayed']})" if row.get("replayed") else "",
-        ]
-        for row in rows
-    ]
-    headers = ["test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "ledger", "mark"]
-    # The last two only where any profile has them.
-    left_out = {
-        len(headers) - place for place, name in ((2, "ledger"), (1, "replayed")) if not any(row[name] for row in rows)
-    }
-    headers, *cells = ([cell for place, cell in enumerate(line) if place not in left_out] for line in (headers, *cells))
-    text = tabulate(cells, headers=headers, tablefmt="plain", disable_numparse=True)
-    return "\n".join(line.rstrip() for line in text.splitlines())

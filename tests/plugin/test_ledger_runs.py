@@ -133,7 +133,7 @@ def test_a_missing_entry_fails_where_that_is_strict(
             "*LedgerError: no ledger entry for test_one[[]2[]], cpu",
             "*the ledger does not exist or is empty",
             "*to accept: pytest --kernelprof-update-new 'test_it.py::test_one[[]2[]]'",
-            "test_it.py::test_one[[]2[]] * missing",
+            "test_it.py::test_one[[]2[]] * missing * error",
         ]
     )
     assert not (pytester.path / "__kernelprof__").exists()
@@ -172,7 +172,7 @@ def test_a_change_fails_and_an_update_accepts_it(pytester: pytest.Pytester, ledg
             "*aten::clone * test_it.py:4 in work",
             "*ledger: __kernelprof__/test_it.json: test_one[[]2[]], cpu (made on *torch *)",
             "*to accept: pytest --kernelprof-update 'test_it.py::test_one[[]2[]]'",
-            "test_it.py::test_one[[]2[]] * differs",
+            "test_it.py::test_one[[]2[]] * differs * fail",
         ]
     )
     run_pytest(pytester, "--kernelprof-update-new").assert_outcomes(failed=3)

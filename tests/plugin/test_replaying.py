@@ -133,7 +133,7 @@ def test_the_examples_replay_where_the_device_is_missing(pytester: pytest.Pytest
     else:
         result.assert_outcomes(passed=48, skipped=11)
         result.stdout.fnmatch_lines(["*test_i1_no_memcpy_any_more PASSED (replayed)*"])
-        result.stdout.fnmatch_lines(["test_naive.py::test_n1* 5 * 1 * replayed (NVIDIA H200, 20??-??-??)"])
+        result.stdout.fnmatch_lines(["test_n1* 5 * 1 * replayed", "replayed: NVIDIA H200, 20??-??-??"])
 
 
 # How it works
@@ -159,7 +159,7 @@ def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester: pytest.Pyte
         ["test_it.py::test_passes PASSED (replayed)*", "test_it.py::test_fails FAILED (replayed)*"]
     )
     result.stdout.fnmatch_lines(["E       replayed: recorded on *, 20??-??-??"])
-    result.stdout.fnmatch_lines(["test_it.py::test_passes * replayed (*, 20??-??-??)"])
+    result.stdout.fnmatch_lines(["test_it.py::test_passes * replayed*", "replayed: no GPU, 20??-??-??"])
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
     assert {path: path.stat().st_mtime_ns for path in recordings(pytester)} == before
     assert not (pytester.path / ".kernelprof").exists()

@@ -59,12 +59,9 @@ def test_with_the_flag_guards_run_and_are_shown(pytester: pytest.Pytester, worke
 
     result.assert_outcomes(passed=3)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        ["kernelprof: on (warmup 3, steps 3)", "*= kernelprof =*", "test *kernels *copies *syncs *ops *GPU time"]
-    )
-    result.stdout.re_match_lines_random(
-        [r"test_with\w+\.py::test_guard +not measured +not measured +not measured +1 +not measured"]
-    )
+    result.stdout.fnmatch_lines(["kernelprof: on (warmup 3, steps 3)", "*= kernelprof =*", "test *ops"])
+    result.stdout.re_match_lines_random([r"test_with\w+\.py::test_guard +1$"])
+    result.stdout.fnmatch_lines(["not measured: kernels, copies, syncs, tensor cores, GPU time"])
 
 
 def test_the_ini_twin_switches_on(pytester: pytest.Pytester) -> None:

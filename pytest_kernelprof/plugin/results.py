@@ -1,0 +1,336 @@
+"""What became of each profiled test: collected where it runs, told where the run ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import NotMeasured
+from ..sites import shown_path
+from .kept import KeptTraces
+from .ledgers import test_of
+
+if TYPE_CHECKING:
+    from ..artifacts import Artifacts
+    from ..judging import Answer, Noted
+    from ..model import Trace
+    from . import Run
+
+_ATTRIBUTE = "kernelprof_test"
+"""Of the last report of a test; under xdist it crosses to the controller with it."""
+_WORST = ("fail", "error", "not measured", "expected failure", "skipped", "pass")
+"""Verdicts on a test, the worst first."""
+_CRASHED = "???"
+"""What xdist says when a worker crashed: the report is of no phase of the test."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of one test so far.
+
+    Attributes:
+        outcome: As pytest says: ``passed``, ``failed``, ``error``, ``skipped``, ``xfailed`` or ``xpassed``.
+        verdict: What that means for what was asserted, one of those that a report knows.
+        message: Why, in full.
+        line: File and line of that, from pytest's root.
+        replayed: Its profiles are judged by recordings.
+        profiles: Rows of the profiles that were made in it.
+        checks: What was asserted, of whichever profile.
+    """
+
+    outcome: str = "passed"
+    verdict: str = "pass"
+    message: str = ""
+    line: tuple[str, int] | None = None
+    replayed: bool = False
+    profiles: list[dict[str, Any]] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+
+    def note(self, outcome: str, verdict: str, message: str, line: tuple[str, int] | None) -> None:
+        """Take note of a phase of the test; the worst of all counts."""
+        if _WORST.index(verdict) < _WORST.index(self.verdict):
+            self.outcome, self.verdict, self.message, self.line = outcome, verdict, message, line
+        elif self.outcome == "passed":
+            self.outcome = outcome
+
+
+_RECORD = pytest.StashKey[Record]()
+
+
+class Results:
+    """The results of one run."""
+
+    def __init__(self, run: Run) -> None:
+        """Make them; `Run` does."""
+        self.run = run
+        self.config = run.config
+        self.tests: dict[str, dict[str, Any]] = {}
+        self.problems: list[str] = []
+        self.lines: list[tuple[str, bool]] = []
+        self.shared: set[str] = set()
+        self.kept = KeptTraces(self.get_artifacts, run.shown)
+        self._artifacts: Artifacts | None = None
+
+    def get_artifacts(self) -> Artifacts:
+        """Return the folder of the traces of failed tests."""
+        if self._artifacts is None:
+            from ..artifacts import FOLDER, Artifacts
+
+            options = self.run.options
+            on_line = self.config.getoption("kernelprof_artifacts") is not None
+            base = self.config.invocation_params.dir if on_line else self.config.rootpath
+            folder = base / (options.artifacts or FOLDER)
+            self._artifacts = Artifacts(folder, most=options.artifacts_max, max_bytes=options.artifacts_size)
+        return self._artifacts
+
+    def wants_details(self) -> bool:
+        """Return whether a report has all events of each profile."""
+        return any(not name.endswith(".md") for name in self.run.options.report)
+
+    # One test
+
+    def record(self, item: pytest.Item) -> Record:
+        """Return what is known of a test."""
+        return item.stash.setdefault(_RECORD, Record())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all profiles of the run, in the order in which their tests ended."""
+        return [row for test in self.tests.values() for row in test["profiles"]]
+
+    def noted(self, profile: str, trace: Trace) -> Noted | None:
+        """Return what takes note of verdicts on a profile, if there is somebody to tell."""
+        if not self.run.options.report:
+            return None
+        from ..answers import answer_values
+        from ..judging import Noted
+
+        def saw(answer: Answer) -> None:
+            if self.run.item is None:
+                return
+            self.record(self.run.item).checks.append(answer_values(answer, profile, trace.steps, self._file_name))
+
+        return Noted(profile, saw)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Forget what an earlier run of the same test noted: some plugins run a test again."""
+        item.stash[_RECORD] = Record()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let the last report of a test tell what became of it."""
+        report = yield
+        if not self.run.is_profiled(item):
+            return report
+        record = self.record(item)
+        self._note_not_measured(record, call)
+        record.note(*self._phase(item, report, call))
+        if record.replayed:
+            setattr(report, REPLAYED, True)
+        if report.failed:
+            self.kept.keep(test_id(item), report)
+        if report.when == "teardown":
+            self.kept.test_ended()
+            values = self._values(item, record)
+            if record.outcome == "passed":
+                self._forget(record.profiles)
+            setattr(report, _ATTRIBUTE, values)
+            report.user_properties += _properties(values)
+        return report
+
+    def _note_not_measured(self, record: Record, call: pytest.CallInfo[None]) -> None:
+        """A profile that could not answer its test counts for nothing in --kernelprof-require."""
+        if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasured):
+            for row in record.profiles:
+                row["measured"] = False
+
+    def _phase(
+        self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
+    ) -> tuple[str, str, str, tuple[str, int] | None]:
+        """Return outcome, verdict, message and line of a phase of a test."""
+        error = call.excinfo.value if call.excinfo else None
+        if report.failed:
+            outcome = "failed" if report.when == "call" else "error"
+            message = str(report.longrepr) if error is None else _message_of(error)
+            return outcome, _verdict_of(error), message, self._line(item, call)
+        if report.skipped:
+            expected = hasattr(report, "wasxfail")
+            message = report.wasxfail if expected else _skipped_for(report)
+            if expected:
+                return "xfailed", "expected failure", message, None
+            return "skipped", "not measured" if isinstance(error, NotMeasured) else "skipped", message, None
+        return ("xpassed" if hasattr(report, "wasxfail") else "passed"), "pass", "", None
+
+    def _line(self, item: pytest.Item, call: pytest.CallInfo[None]) -> tuple[str, int] | None:
+        """Return the line of the test's file at which it failed, else the line that raised."""
+        entries = list(call.excinfo.traceback) if call.excinfo else []
+        own = [entry for entry in entries if Path(entry.path) == item.path] or entries
+        return (self.from_root(Path(own[-1].path)), own[-1].lineno + 1) if own else None
+
+    def _file_name(self, file: str) -> str:
+        """Return a file of Python as ids of tests have it; what stands for one, and installed ones, as messages do."""
+        path = Path(file)
+        return self.from_root(path) if path.is_relative_to(self.config.rootpath) else shown_path(file)
+
+    def from_root(self, path: Path) -> str:
+        """Return a path as ids of tests have it: from pytest's root."""
+        try:
+            return Path(os.path.relpath(path, self.config.rootpath)).as_posix()
+        except ValueError:  # Another drive on Windows.
+            return path.as_posix()
+
+    def _values(self, item: pytest.Item, record: Record) -> dict[str, Any]:
+        file, line, _ = item.location
+        verdict, message = record.verdict, record.message
+        if verdict == "pass" and self._saw_nothing(item, record):
+            verdict, message = "not measured", "it passed, and nothing was measured"
+        return {
+            "id": test_id(item),
+            "file": Path(file).as_posix(),
+            "line": None if line is None else line + 1,
+            "outcome": record.outcome,
+            "verdict": verdict,
+            "message": message,
+            "at": None if record.line is None else {"file": record.line[0], "line": record.line[1]},
+            "replayed": record.replayed,
+            "profiles": record.profiles,
+            "checks": record.checks,
+        }
+
+    def _saw_nothing(self, item: pytest.Item, record: Record) -> bool:
+        """Return whether a test that passes has seen no profile that was measured or recorded."""
+        if any(row["measured"] or row["replayed"] for row in record.profiles):
+            return False
+        # Of a profile that several tests share, plain numbers may have been read.
+        return not {item.nodeid.partition("::")[0], SESSION} & self.shared
+
+    def _forget(self, profiles: Iterable[dict[str, Any]]) -> None:
+        """Remove the traces that a test left behind which passes now."""
+        for row in profiles:
+            self.get_artifacts().forget(row["artifact"])
+
+    # The run
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what became of tests."""
+        told = getattr(report, _ATTRIBUTE, None)
+        if told is not None:
+            self.tests[told["id"]] = told
+        if report.when == _CRASHED and report.failed:
+            self.problems.append(f"a worker crashed while it ran {report.nodeid}")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take note of what could not be collected: its tests are in no count."""
+        if report.failed:
+            self.problems.append(f"could not be collected: {report.nodeid or 'the run'}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Write reports, when all that is to be said is known."""
+        if not hasattr(self.config, "workerinput") and not self.config.option.collectonly:
+            self._finish(session)
+        return (yield)
+
+    def _finish(self, session: pytest.Session) -> None:
+        if self.rows():
+            self.get_artifacts().tidy()
+        names = self.run.options.report
+        if not names:
+            return
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED and not self.problems:
+            self.problems.append("the run was interrupted")
+        if session.exitstatus == pytest.ExitCode.INTERNAL_ERROR:
+            self.problems.append("pytest failed")
+        from .. import reporting
+
+        notes = [*self.run.notes(), *self.run.ledgers.lines]
+        document = reporting.document(
+            self.tests.values(),
+            problems=[*self.problems, *(line for line, red in notes if red)],
+            notes=[line for line, red in notes if not red],
+            about=self._about(),
+        )
+        for name, told in reporting.write_all(document, [self._file(name) for name in names], os.environ):
+            self.lines.append((f"kernelprof: {self.run.shown(name)}: {told or 'written'}", bool(told)))
+        if any(red for _, red in self.lines) and session.exitstatus in _GREEN:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _file(self, name: str) -> Path:
+        on_line = self.config.getoption("kernelprof_report") is not None
+        return (self.config.invocation_params.dir if on_line else self.config.rootpath) / name
+
+    def _about(self) -> dict[str, Any]:
+        return {"tool": "pytest", "pytest": pytest.__version__, "folder": self.config.rootpath}
+
+    def annotations(self) -> Iterator[str]:
+        """Yield what GitHub shows at lines of files, where the run is one of GitHub's."""
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            from ..report.github import workflow_commands
+
+            yield from workflow_commands(self.tests.values(), self.config.rootpath, os.environ)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say where reports are."""
+        for line, red in self.lines:
+            terminalreporter.write_line(line, red=red)
+        for line in self.annotations():
+            terminalreporter.ensure_newline()
+            terminalreporter.write_line(line)
+
+
+REPLAYED = "kernelprof_replayed"
+"""Attribute of the reports of a replayed test."""
+SESSION = "session"
+"""The owner of profiles that all tests share."""
+_GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def test_id(item: pytest.Item) -> str:
+    """Return the id of a test; pytest's own will not do, since xdist appends groups to it."""
+    return f"{item.nodeid.partition('::')[0]}::{test_of(item)}"
+
+
+def _verdict_of(error: BaseException | None) -> str:
+    if isinstance(error, NotMeasured):
+        return "not measured"
+    # Without an error: a test that was expected to fail, strictly, and did not.
+    return "fail" if error is None or isinstance(error, (AssertionError, pytest.fail.Exception)) else "error"
+
+
+def _message_of(error: BaseException) -> str:
+    """Return what an error says, with its kind where that is no verdict."""
+    told = str(error)
+    is_verdict = isinstance(error, (AssertionError, NotMeasured, pytest.fail.Exception))
+    return told if is_verdict and told else f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def _skipped_for(report: pytest.TestReport) -> str:
+    told = report.longrepr
+    return told[2].removeprefix("Skipped: ") if isinstance(told, tuple) else str(told or "")
+
+
+def _properties(test: dict[str, Any]) -> list[tuple[str, object]]:
+    """Return what JUnit's XML, and others who read properties of tests, are told."""
+    from ..recordings import slug
+
+    found: list[tuple[str, object]] = [("kernelprof.verdict", test["verdict"])]
+    for row in test["profiles"]:
+        if row["comparison"]:
+            continue
+        prefix = "kernelprof" if row["name"] == "1" else f"kernelprof.{slug(row['name'])}"
+        found += [(f"{prefix}.{name}", "not measured" if row[name] is None else row[name]) for name in _COUNTS]
+        found += [(f"{prefix}.{name}", row[name]) for name in ("ledger", "trace") if row[name]]
+        if row["replayed"]:
+            found.append((f"{prefix}.replayed", row["replayed"]["from"]))
+    return found
+
+
+_COUNTS = ("kernels", "memcpys", "memsets", "launches", "host_syncs", "ops", "gpu_time_ns", "tensor_cores")
