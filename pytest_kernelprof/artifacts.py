@@ -15,7 +15,7 @@ FOLDER = ".kernelprof"
 """The folder, below pytest's root, of what is kept and not committed."""
 MOST, MAX_BYTES = 50, 1024**3
 """Limits, unless somebody says otherwise."""
-_MARK = "# Traces of failed tests: pytest-kernelprof removes old ones.\n*\n"
+_MARK = "#pytest-kernelprof:artifacts\n*\n"
 """Stands in the ``.gitignore`` of a folder from which we may remove; who names a folder of their own loses nothing."""
 _NAME = re.compile(r"\w+-[0-9a-f]{8}\.json\.gz")
 

@@ -182,12 +182,12 @@ class asked_by:  # noqa: N801 - reads as what it does
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: a number, text, a truth value, null, or a list of numbers and texts.
+    """Return a value as JSON has it: a number, text, a truth value, or a list of numbers and texts.
 
     What it has not is told as Python writes it.
     """
-    if value is None or isinstance(value, (bool, str)):
-        return value if value is None or isinstance(value, bool) else str(value)
+    if isinstance(value, (bool, str)):
+        return value if isinstance(value, bool) else str(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(value)
     number = int(value) if isinstance(value, int) else whole_number(value)

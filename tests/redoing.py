@@ -110,7 +110,7 @@ def _pattern(event: Values, asked: Values) -> bool:
 
 
 def _copied(copy: Values, asked: Values) -> bool:
-    return all(copy[name] == asked[name] for name in ("kind", "pageable") if asked.get(name) is not None)
+    return all(copy[name] == asked[name] for name in ("kind", "pageable") if asked.get(name, "None") != "None")
 
 
 def _own_memset(memset: Values, asked: Values) -> bool:

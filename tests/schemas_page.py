@@ -22,7 +22,14 @@ ENDING = "-1.schema.json"
 Schema = dict[str, Any]
 Place = tuple[Schema, ...]
 
-_PLURALS = {"object": "objects", "string": "strings", "integer": "integers", "array of strings": "arrays of strings"}
+_PLURALS = {
+    "object": "objects",
+    "string": "strings",
+    "integer": "integers",
+    "integer or null": "integers and nulls",
+    "string or number": "strings and numbers",
+    "array of strings": "arrays of strings",
+}
 
 
 def names() -> list[str]:

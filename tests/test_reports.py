@@ -624,9 +624,7 @@ def test_the_first_lines_of_the_table_and_how_many_more_there_are() -> None:
     rows = [row(name) for name in "abcde"]
 
     assert [line.text[0] for line in run_table(rows, {}, View(Look.of(120), top=2))[1:3]] == ["a", "b"]
-    assert run_table(rows, {}, View(Look.of(120), top=2))[-1].text == (
-        "... and 3 more profiles (--kernelprof-top=0 shows all)"
-    )
+    assert run_table(rows, {}, View(Look.of(120), top=2))[-1].text == ("... and 3 more (--kernelprof-top=0 shows all)")
     assert len(run_table(rows, {}, View(Look.of(120), top=5))) == 6
 
 

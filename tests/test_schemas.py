@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,30 +24,39 @@ from typing import Any, NamedTuple
 
 import pytest
 import schemas_page
-from builders import call, kernel, launch, memcpy, memset, op, step, write
+from builders import annotation, call, kernel, launch, memcpy, memset, op, step, write
 from jsonschema import Draft202012Validator
 from pages import DOCS, alike, blocks
-from schemas_page import Place, Places, Schema, is_required, schema
+from schemas_page import Place as SchemaPlace
+from schemas_page import Places, Schema, is_required, schema
 
-from pytest_kernelprof import doctor, load_trace
+from pytest_kernelprof import Profile, Trace, doctor, load_trace, reporting
+from pytest_kernelprof.answers import answer_values
+from pytest_kernelprof.attribution import Explanation
 from pytest_kernelprof.budget import RULES, budget_of
 from pytest_kernelprof.capture import Machine
+from pytest_kernelprof.checks import Outcome, Verdict
 from pytest_kernelprof.cli import main
 from pytest_kernelprof.cli.check import FAIL, NOT_JUDGED, PASS
-from pytest_kernelprof.errors import CaptureError, NotMeasured, TraceError
+from pytest_kernelprof.errors import CaptureError, KernelprofError, NotMeasured, TraceError
+from pytest_kernelprof.judging import Answer, Noted
+from pytest_kernelprof.ledger.difference import Change
 from pytest_kernelprof.ledger.document import Entries, read, text_of
 from pytest_kernelprof.ledger.document import Place as Entered
 from pytest_kernelprof.ledger.entry import (
     CPU_CLASSES,
     Amount,
     Entry,
+    OpLine,
     entry_of,
     environment_key,
     uses_gpu,
 )
-from pytest_kernelprof.model import GPU_CLASSES
+from pytest_kernelprof.load.recording import Recording
+from pytest_kernelprof.model import CLASSES, GPU_CLASSES
 from pytest_kernelprof.names import ROLES, decode_kernel
 from pytest_kernelprof.names.kernel_name import TENSOR_CORES
+from pytest_kernelprof.sites import Place, Site
 from pytest_kernelprof.trace_diff import _CLASSES, _PROPERTIES
 
 if sys.version_info >= (3, 11):
@@ -60,7 +69,7 @@ DATA = Path(__file__).parent / "data"
 H200 = sorted((DATA / "traces_h200").glob("*.json.gz"))
 CASES = sorted((DATA / "cases").glob("*.json*"))
 RECORDINGS = sorted((ROOT / "examples/attention/__kernelprof__/traces").glob("*.json.gz"))[:2]
-NAMES = ["budget", "check", "diff", "doctor", "ledger", "names", "summary"]
+NAMES = ["budget", "check", "diff", "doctor", "ledger", "names", "report", "summary"]
 PAGE = schemas_page.PAGE
 
 
@@ -107,7 +116,19 @@ def made(folder: Path) -> dict[str, Path]:
     waits = [op("aten::item", 20, 9), call("cudaStreamSynchronize", 21, 3)]
     streams = [call("cudaDeviceSynchronize", 21, 3), *launch(25, 4)]
     rocm = {**ROCM, "torch": "2.11.0", "rocm": "6.4.1", "cudnn": "9.1", "python": "3.12.3"}
+    untimed = [call("cudaMemsetAsync", 10, 1, dur=None), memset(None, 1, None, size=None)]
+    untimed += [call("cudaMemcpyAsync", 20, 2, dur=None), memcpy(None, 2, None, size=None)]
+    untimed += [call("cudaStreamSynchronize", 40, 9, dur=None), call("cuFunnyLaunch", 60, 20), kernel(65, 20)]
+    for one in untimed:
+        if one["cat"].startswith("gpu_"):
+            one.update(pid="GPU", tid="stream", args={"correlation": one["args"]["correlation"]})
+    never_ended = step(1, 200, 10)
+    del never_ended["dur"]
     parts: dict[str, tuple[Sequence[Any], dict[str, Any]]] = {
+        "lost": ([step(0, 0, 90), launch(2, 1), call("cudaLaunchKernel", 20, 5)], {}),
+        "no times": ([step(0, 0, 90), untimed], {}),
+        "cut": ([step(0, 0, 90), launch(2, 1), never_ended, op("aten::mul", 201, 5), launch(202, 2)], {}),
+        "any region": (_of_two_regions(), {}),
         "no time": ([step(0, 0, 90), no_time], {}),
         "no device": ([step(0, 0, 90), call("cudaLaunchKernel", 2, 1), no_place], {}),
         "three steps": (three, {}),
@@ -125,6 +146,17 @@ def made(folder: Path) -> dict[str, Path]:
     files["nothing"] = folder / "nothing.json"
     files["nothing"].write_text("[]")
     return files
+
+
+def _of_two_regions() -> list[Any]:
+    """Return a backward pass of which nobody can tell the region, since two threads have one open."""
+    other, autograd = 200, 300
+    rows: list[Any] = [step(0, 0, 900), annotation("one", 10, 800), annotation("two", 10, 800, tid=other)]
+    rows += [op("aten::mul", 12, 5), op("aten::mul", 12, 5, tid=other)]
+    rows += [op("autograd::engine::evaluate_function: MulBackward0", 100, 300, tid=autograd)]
+    rows += [*launch(110, 1, tid=autograd), call("cudaMemcpyAsync", 120, 2, tid=autograd), memcpy(125, 2)]
+    rows += [call("cudaMemsetAsync", 130, 3, tid=autograd), memset(135, 3)]
+    return [*rows, call("cudaStreamSynchronize", 140, 4, tid=autograd)]
 
 
 def _of_every_role(dur: int) -> list[Any]:
@@ -373,6 +405,130 @@ def _in_ranges(entry: Entry) -> Entry:
     return entry._replace(lines=lines)
 
 
+def reports(folder: Path) -> Iterator[Document]:
+    files = [*H200, *CASES, *RECORDINGS, *made(folder).values()]
+    (folder / "budget.toml").write_text(budget_texts()["every limit"])
+    for more in ((), ("--no-memcpy", "--budget", folder / "budget.toml")):
+        yield _reported(folder, *files, *more)
+    yield _reported(folder, DATA / "traces_h200/attn_inplace.json.gz")
+    yield _reported(folder, DATA / "traces_h200/attn_inplace.json.gz", "--no-memcpy")
+    yield _reported(folder, DATA / "traces_h200/attn_naive.json.gz", "--no-memcpy")
+    yield _reported(folder, DATA / "traces_h200/misc_empty_step.json.gz", "--no-memcpy")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CI.items():
+            patch.setenv(name, value)
+        yield from _of_tests(folder)
+        for name in CI:
+            patch.delenv(name)
+        yield Document("no test, nowhere", reporting.document([], about={"tool": "pytest", "folder": Path("/")}))
+
+
+CI = {
+    "GITHUB_SHA": "0123abc",
+    "GITHUB_SERVER_URL": "https://example.org",
+    "GITHUB_REPOSITORY": "me/it",
+    "GITHUB_RUN_ID": "7",
+}
+
+
+def _reported(folder: Path, *arguments: str | Path) -> Document:
+    words = [*map(str, arguments), "-o", str(folder / "report.json")]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        main(["report", *words])
+    return Document(" ".join(words)[:200], json.loads((folder / "report.json").read_text()))
+
+
+def _of_tests(folder: Path) -> Iterator[Document]:
+    """Yield reports of tests, as a run puts them together: what pytest adds to what traces tell."""
+    outcomes = ["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+    ledger = ["same", "new", "updated", "differs", "missing", "not measured", "steps disagree", None]
+    note = Recording(steps=3, device="NVIDIA H200", date="2026-11-29T10:00:00+00:00", test="t", seal="ab")
+    tests = []
+    lost = made(folder)["lost"]
+    for number, path in enumerate([*RECORDINGS, *H200[:3], lost, *RECORDINGS[:2]]):
+        trace, owner = load_trace(path), f"test_it.py::test_{number}"
+        profile = reporting.profile_values(
+            trace,
+            owner=owner,
+            name="1",
+            note=[note, Recording(steps=3, date=None), None][number % 3],
+            file=None if number % 2 else path.name,
+            comparison=number == 1,
+            detailed=number != 2,
+        )
+        profile |= {"recorded": "traces/x.json.gz" if number == 3 else None, "ledger": ledger[number]}
+        verdict = reporting.VERDICTS[number % len(reporting.VERDICTS)]
+        test = {
+            "id": owner,
+            "file": "test_it.py",
+            "line": number + 1,
+            "outcome": outcomes[number % len(outcomes)],
+            "verdict": verdict,
+            "message": "why",
+            "at": {"file": "test_it.py", "line": 3} if number % 2 else None,
+            "replayed": bool(number % 2),
+            "profiles": [profile],
+            "checks": list(_asked(trace, profile["id"])),
+        }
+        tests.append(test)
+    about = {"tool": "pytest", "pytest": "9.2.0", "folder": folder}
+    for some in (tests, tests[:1], [{**tests[1], "verdict": "pass"}]):
+        yield Document("tests", reporting.document(some, problems=["crashed"], notes=["skipped"], about=about))
+    yield Document("a pass", reporting.document([{**tests[1], "verdict": "pass"}], about=about))
+
+
+def _asked(trace: Trace, profile: str) -> Iterator[dict[str, Any]]:
+    """Yield what reports tell of assertions: of every outcome, with every kind of argument, guesses and changes."""
+    found: list[Answer] = []
+    asked = Profile(trace, noted=Noted(profile, found.append), explain=lambda: _everywhere(trace))
+
+    def ask(question: Callable[[Profile], None], one: Profile = asked) -> None:
+        with suppress(AssertionError, KernelprofError):
+            question(one)
+
+    ask(lambda one: one.assert_kernel_count(1, named="*gemm*", allow_empty=True))
+    ask(lambda one: one.assert_kernel_count(between=(1, 2), region="nope"))
+    ask(lambda one: one.assert_no_memcpy(kind=None))
+    ask(lambda one: one.assert_no_host_sync(allow=["aten::item"]))
+    ask(lambda one: one.assert_guess(gemm=9, memcpy=0))
+    ask(lambda one: one.assert_guess(allow_others=True, gemm=0))
+    ask(lambda one: one.assert_guess(allow_others=False, kernel=1))
+    ask(lambda one: one.assert_guess(fill=0, elementwise=0))
+    ask(lambda one: one.assert_peak_memory(at_most=1))
+    for name in one_region(asked):
+        ask(lambda one: one.assert_op_count("*", 1), asked.region(name))
+    ask(
+        lambda one: one.assert_op_count("*", at_least=0),
+        Profile(trace, steps_may_differ=True, noted=asked._judge.noted),
+    )
+    values = [answer_values(one, profile, trace.steps) for one in found]
+    yield from values
+    for outcome in (Outcome.TOO_NOISY, Outcome.NO_ENTRY, Outcome.NOT_MEASURED):
+        yield {**values[0], "outcome": outcome.value}
+    changed = tuple(_changes_of_every_kind())
+    yield answer_values(found[0]._replace(verdict=Verdict(Outcome.FAIL, "x", ledger=changed)), profile, trace.steps)
+
+
+def one_region(profile: Profile) -> list[str]:
+    return list(profile.regions[:1])
+
+
+def _everywhere(trace: Trace) -> Explanation:
+    """Return lines of Python for all events: one that called, one of which only the function is known."""
+    places = [Place(Site("model.py", 27, "forward")), Place(Site("model.py", 20, "forward", exact=False))]
+    events = [event for step in trace.steps for name in CLASSES for event in getattr(step, name).seen]
+    return Explanation({event: places[number % 2] for number, event in enumerate(events)}, calls=1)
+
+
+def _changes_of_every_kind() -> Iterator[Change]:
+    for name in ("kernels", "memcpys", "memsets", "host_syncs", "ops"):
+        line = OpLine("aten::add")
+        yield Change(name, "more", after=((line, 1),))
+        yield Change(name, "fewer", before=((line, 2),))
+    for kind in ("changed", "fused", "split"):
+        yield Change("kernels", kind, ((OpLine("a"), 1),), ((OpLine("b"), 1),))
+
+
 MAKERS: dict[str, Callable[[Path], Iterator[Document]]] = {
     "budget": budgets,
     "check": checks,
@@ -380,6 +536,7 @@ MAKERS: dict[str, Callable[[Path], Iterator[Document]]] = {
     "doctor": doctors,
     "ledger": ledgers,
     "names": decoded,
+    "report": reports,
     "summary": summaries,
 }
 
@@ -447,7 +604,7 @@ class Visited(NamedTuple):
 
     path: str
     steps: tuple[str | int, ...]
-    place: Place
+    place: SchemaPlace
     value: Any
     required: bool | None = None
     beside: frozenset[str] = frozenset()
@@ -479,7 +636,7 @@ def _visited(places: Places, at: Visited) -> Iterator[Visited]:
             yield from _visited(places, Visited(f"{at.path}[]", (*at.steps, number), items, value))
 
 
-def _fits(places: Places, variant: Place, value: Any) -> bool:
+def _fits(places: Places, variant: SchemaPlace, value: Any) -> bool:
     if isinstance(value, dict):
         return set(value) == set(places.properties(variant))
     return _type_of(value) in _types(variant)
@@ -490,12 +647,12 @@ def _type_of(value: Any) -> str:
     return "null" if value is None else names[type(value)]
 
 
-def _types(place: Place) -> list[str]:
+def _types(place: SchemaPlace) -> list[str]:
     found = [one["type"] for one in place if "type" in one]
     return [name for types in found for name in ([types] if isinstance(types, str) else types)]
 
 
-def alternatives(place: Place) -> set[str]:
+def alternatives(place: SchemaPlace) -> set[str]:
     """Return what may stand at a place: values, where a schema names them, or types."""
     for one in place:
         if "const" in one or "enum" in one:
@@ -631,7 +788,7 @@ def test_values_that_are_named_are_those_of_the_code() -> None:
 
 
 def test_an_output_has_the_keys_in_the_order_of_its_schema() -> None:
-    for name in ("check", "diff", "doctor", "names", "summary"):
+    for name in ("check", "diff", "doctor", "names", "report", "summary"):
         places = Places(schema(name))
         for document, at in seen(name).first:
             if isinstance(at.value, dict) and places.properties(at.place):

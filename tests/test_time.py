@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import re
 import random
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             complain(result.message)
             result = _test(path, "error", result.message)
         tests.append(result)
-    report = document(tests, about={"tool": "kernelprof report", "folder": Path.cwd()})
+    report = document(tests, about={"tool": "kernelprof", "folder": Path.cwd()})
     code = max(_CODES[test["verdict"]] for test in tests)
     for file, why in write_all(report, [Path(name) for name in names], os.environ):
         if why:

@@ -14,7 +14,7 @@ from ..events import FOREVER, Call, Event, GpuEvent, Kernel, Memcpy, Memset, Op
 from ..eventset import EventSet
 from ..explain import graph_launch
 from ..model import CLASSES, Range, Step, Trace
-from .summary import kernel_values, launched_by
+from .summary import kernel_values
 
 DETAILED = ("kernels", "memcpys", "memsets", "host_syncs", "calls", "ops")
 """The classes of events; ``calls`` are launches and the calls that copy or set memory."""
@@ -128,8 +128,7 @@ def _placed(event: Event) -> dict[str, Any]:
 
 
 def _on_gpu(event: GpuEvent) -> dict[str, Any]:
-    chain = launched_by(event)
-    return {"device": event.device, "stream": event.stream, "launched_by": None if chain is None else list(chain)}
+    return {"device": event.device, "stream": event.stream, "launched_by": [op.name for op in event.chain]}
 
 
 def _kernel(kernel: Kernel) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..names import ascii_only, shorten
-from ..units import counted, format_ns
+from ..units import format_ns
 from .layout import Look
 from .words import NOT_MEASURED, mark
 
 _HEADERS = ("test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "ledger", "mark")
-_SHORT = ("kernels", "copies", "syncs", "ops", "tensor\ncores", "GPU\ntime", "ledger", "mark")
+_SHORT = tuple(header.replace(" ", "\n") for header in _HEADERS[1:])
 """The same without the first, where there is little room."""
 _KEYS = {"gpu-time": "gpu_time_ns", "kernels": "kernels", "copies": "memcpys", "syncs": "host_syncs", "ops": "ops"}
 """What `--kernelprof-sort` orders by."""
@@ -61,7 +61,7 @@ def run_table(rows: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str], vi
     told = [verdicts.get(row["test"], "") for row in shown]
     lines = _table(shown, told, view.look)
     if len(shown) < len(rows):
-        lines.append(Line(f"... and {counted(len(rows) - len(shown), 'more profile')} (--kernelprof-top=0 shows all)"))
+        lines.append(Line(f"... and {len(rows) - len(shown)} more (--kernelprof-top=0 shows all)"))
     return lines
 
 

@@ -15,6 +15,7 @@ import pytest
 from builders import run_pytest
 
 from pytest_kernelprof.documents import problem
+from pytest_kernelprof.recordings import artifact_name
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 
@@ -620,7 +621,7 @@ def test_the_table_is_ordered_and_cut_as_asked(run: Run) -> None:
     lines = table_of(run(source, "--kernelprof-sort=ops", "--kernelprof-top=2"))
 
     assert [re.findall(r"test_it\[(\d)\]", line) for line in lines[1:3]] == [["4"], ["3"]]
-    assert lines[-1] == "... and 1 more profile (--kernelprof-top=0 shows all)"
+    assert lines[-1] == "... and 1 more (--kernelprof-top=0 shows all)"
 
 
 # Hostile names
@@ -658,3 +659,10 @@ def test_hostile_names_break_no_report_and_no_terminal(
     assert all("\x1b" not in line for line in table_of(result))
     commands = [line for line in result.outlines if line.startswith("::")]
     assert [line.partition(" ")[0] for line in commands] == ["::error"] * 9
+
+
+def test_the_page_shows_how_a_kept_trace_is_named() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs/reference/reports.md").read_text()
+    name = artifact_name("test_masking.py::test_masking_copies_nothing", "1")
+
+    assert f"```text\ntrace: .kernelprof/{name}   open in https://ui.perfetto.dev\n```" in page
