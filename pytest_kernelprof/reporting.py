@@ -209,7 +209,7 @@ def _attempt(write: Any) -> str | None:
     try:
         write()
     except OSError as error:
-        return f"not written: {error.strerror or error}"
+        return error.strerror or str(error)
     return None
 
 

@@ -74,6 +74,7 @@ def test_every_option_is_on_the_page_with_an_example_that_was_run() -> None:
         ("diff", "--format"),
     }
     in_words |= {("diff", "--max-trace-size"), ("check", "--max-trace-size"), ("show", "--jobs")}
+    in_words |= {("report", option) for command, option in _options(_parser()) if command == "check"}
     for command, option in _options(_parser()):
         if option == "--help" or (command, option) in in_words:
             continue

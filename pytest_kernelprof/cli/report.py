@@ -72,7 +72,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     code = max(_CODES[test["verdict"]] for test in tests)
     for file, why in write_all(report, [Path(name) for name in names], os.environ):
         if why:
-            complain(f"{file}: {why}")
+            complain(f"{file}: not written: {why}")
             code = 2
         else:
             output.line(f"{file}: written")

@@ -257,8 +257,9 @@ class Results:
             notes=[line for line, red in notes if not red],
             about=self._about(),
         )
-        for name, told in reporting.write_all(document, [self._file(name) for name in names], os.environ):
-            self.lines.append((f"kernelprof: {self.run.shown(name)}: {told or 'written'}", bool(told)))
+        for file, why in reporting.write_all(document, [self._file(name) for name in names], os.environ):
+            told = f"kernelprof: {self.run.shown(file)}: "
+            self.lines.append((f"{told}not written: {why}" if why else f"{told}written", bool(why)))
         if any(red for _, red in self.lines) and session.exitstatus in _GREEN:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
