@@ -13,7 +13,7 @@ from typing import Any
 
 from ..names import shorten
 from .markdown import markdown
-from .words import told_of
+from .words import found, told_of
 
 _SUMMARY_BYTES = 1024 * 1024
 _LEAST_BYTES = 300
@@ -56,7 +56,7 @@ def workflow_commands(tests: Iterable[Mapping[str, Any]], root: Path, environ: M
 def _annotation(level: str, test: Mapping[str, Any], root: Path, workspace: Path, more: str) -> str:
     where = _place(test, root, workspace)
     properties = {**where, "title": shorten(f"kernelprof: {test['id']}", _WIDEST)}
-    headline = shorten(str(test["message"]).partition("\n")[0], _WIDEST) or test["verdict"]
+    headline = shorten(found(test), 2 * _WIDEST) or test["verdict"]
     lines = [headline, f"asserted by {shorten(test['id'], _WIDEST)}", *([more] if more else [])]
     listed = ",".join(f"{name}={_escaped(value)}" for name, value in properties.items())
     return f"::{level} {listed}::{_data(chr(10).join(lines))}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..names import ascii_only, shorten
 from ..units import counted, format_ns
 from .sections import escaped
-from .words import LEDGER_CHANGED, NOT_MEASURED, environments, mark, number, title, told_of
+from .words import LEDGER_CHANGED, NOT_MEASURED, environments, found, mark, number, title, told_of
 
 COMMENT_BYTES = 65_000
 """What fits into a comment on GitHub, which takes 65,536 characters."""
@@ -60,18 +60,14 @@ def _failures(report: Mapping[str, Any], size: _Size) -> Iterator[str]:
     if not failed:
         return
     yield from ["### What did not pass", ""]
-    rows = [[code(test["id"]), test["verdict"], escaped(_headline(test)), _where(test)] for test in failed]
+    rows = [[code(test["id"]), test["verdict"], escaped(found(test)), _where(test)] for test in failed]
     yield from _table(("test", "verdict", "found", "at"), rows, size.rows)
     traces = {one["id"]: one["trace"] for one in report["profiles"]}
     shown = failed if size.messages is None else failed[: size.messages]
     for test in shown:
-        yield from _folded(f"{test['id']}: {_headline(test)}", _message(test, traces))
+        yield from _folded(f"{test['id']}: {found(test)}", _message(test, traces))
     if len(shown) < len(failed):
         yield from [f"... and {counted(len(failed) - len(shown), 'message')} more than there is room for", ""]
-
-
-def _headline(test: Mapping[str, Any]) -> str:
-    return str(test["message"]).partition("\n")[0]
 
 
 def _where(test: Mapping[str, Any]) -> str:

@@ -73,3 +73,11 @@ def mark(profile: Mapping[str, Any]) -> str:
 def told_of(test: Mapping[str, Any]) -> bool:
     """Return whether there is something to say of a test: all but passes, expected failures and skips."""
     return test["verdict"] in ("fail", "error", "not measured")
+
+
+def found(test: Mapping[str, Any]) -> str:
+    """Return in one line why a test did not pass: of several checks together, what each of them found."""
+    headline = str(test["message"]).partition("\n")[0]
+    told = [one["headline"] for one in test["checks"] if one["outcome"] != "pass" and one["message"]]
+    several = [one for one in dict.fromkeys(told) if one not in headline and one in test["message"]]
+    return f"{headline}: {'; '.join(several)}" if several else headline
