@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import NotMeasured
-from ..sites import shown_path
+from ..units import counted
 from .kept import KeptTraces
 from .ledgers import test_of
 
@@ -70,6 +70,7 @@ class Results:
         self.run = run
         self.config = run.config
         self.tests: dict[str, dict[str, Any]] = {}
+        self.expected = 0
         self.problems: list[str] = []
         self.lines: list[tuple[str, bool]] = []
         self.shared: set[str] = set()
@@ -176,6 +177,8 @@ class Results:
 
     def _file_name(self, file: str) -> str:
         """Return a file of Python as ids of tests have it; what stands for one, and installed ones, as messages do."""
+        from ..sites import shown_path
+
         path = Path(file)
         return self.from_root(path) if path.is_relative_to(self.config.rootpath) else shown_path(file)
 
@@ -218,6 +221,18 @@ class Results:
 
     # The run
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Take note of how many tests there are: those that never end are in no report."""
+        self.expected = len({test_id(item) for item in session.items if self.run.is_profiled(item)})
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            output[_ATTRIBUTE] = self.expected
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Learn from an xdist worker how many tests there are."""
+        self.expected = max(self.expected, getattr(node, "workeroutput", {}).get(_ATTRIBUTE, 0))
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what became of tests."""
         told = getattr(report, _ATTRIBUTE, None)
@@ -244,10 +259,9 @@ class Results:
         names = self.run.options.report
         if not names:
             return
-        if session.exitstatus == pytest.ExitCode.INTERRUPTED and not self.problems:
-            self.problems.append("the run was interrupted")
-        if session.exitstatus == pytest.ExitCode.INTERNAL_ERROR:
-            self.problems.append("pytest failed")
+        missing = self.expected - len(self.tests)
+        if missing > 0:
+            self.problems.append(f"{counted(missing, 'test')} did not run to the end")
         from .. import reporting
 
         notes = [*self.run.notes(), *self.run.ledgers.lines]

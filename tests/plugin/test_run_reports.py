@@ -219,14 +219,13 @@ SHARED = """
 """
 
 
-@pytest.mark.parametrize("way", ["--dist=load", "--dist=loadgroup"])
-def test_four_processes_write_the_report_that_one_writes(run: Run, pytester: pytest.Pytester, way: str) -> None:
+def test_four_processes_write_the_report_that_one_writes(run: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     source = PASSES + FAILS + SHARED + "\n    def test_b(profile):\n        profile.assert_kernel_count(1)\n"
     pytester.makepyfile(test_another=SOURCE + PASSES)
 
     run(source, "--kernelprof-report=one.json", "--kernelprof-report=one.md")
-    run(source, "--kernelprof-report=four.json", "--kernelprof-report=four.md", "-n4", way)
+    run(source, "--kernelprof-report=four.json", "--kernelprof-report=four.md", "-n4", "--dist=loadgroup")
 
     one, four = (report_of(pytester.path, f"{name}.json") for name in ("one", "four"))
     assert len(one["tests"]) == 11
@@ -291,7 +290,23 @@ def test_an_interrupted_run_is_no_pass(run: Run, pytester: pytest.Pytester) -> N
     pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON)
 
     report = report_of(pytester.path)
-    assert (report["verdict"], report["problems"]) == ("error", ["the run was interrupted"])
+    assert (report["verdict"], report["problems"]) == ("error", ["1 test did not run to the end"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "xdist"])
+def test_a_run_that_is_stopped_says_how_many_tests_are_missing(
+    run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    source = "\n    def test_a(profile):\n        pytest.exit('enough', returncode=0)\n"
+    pytester.makepyfile(test_it=SOURCE + source + PASSES)
+
+    pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON, *workers)
+
+    report = report_of(pytester.path)
+    assert report["verdict"] == "error"
+    assert any("did not run to the end" in one for one in report["problems"])
 
 
 def test_a_run_that_lost_its_flag_is_no_pass(pytester: pytest.Pytester) -> None:
