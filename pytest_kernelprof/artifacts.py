@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import gzip
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .recordings import write_gzip
+from .files import locked, write_at_once
 from .units import counted, format_bytes
 
 FOLDER = ".kernelprof"
 """The folder, below pytest's root, of what is kept and not committed."""
 MOST, MAX_BYTES = 50, 1024**3
 """Limits, unless somebody says otherwise."""
-_MARK = "#pytest-kernelprof:artifacts\n*\n"
-"""Stands in the ``.gitignore`` of a folder from which we may remove; who names a folder of their own loses nothing."""
-_NAME = re.compile(r"\w+-[0-9a-f]{8}\.json\.gz")
+_INDEX, _LOCK = ".kept", ".kept.lock"
+"""The names of what we wrote, a line each: nothing else is ever removed, whatever it is called; and its lock."""
+_LOCK_SECONDS = 60
 
 
 class _Kept(NamedTuple):
@@ -31,18 +31,21 @@ class _Kept(NamedTuple):
 class Artifacts:
     """The folder of kept traces."""
 
-    def __init__(self, folder: Path, *, most: int = MOST, max_bytes: int = MAX_BYTES) -> None:
-        """Begin a run.
+    def __init__(
+        self, folder: Path, *, most: int = MOST, max_bytes: int = MAX_BYTES, since: float | None = None
+    ) -> None:
+        """Take part in a run.
 
         Args:
             folder: Where traces are kept.
             most: How many, of this run and of earlier ones.
             max_bytes: How much they may take together.
+            since: When the run began, in seconds since the epoch; by default now.
         """
         self.folder = folder
         self.most = most
         self._max_bytes = max_bytes
-        self._since = time.time()
+        self._since = time.time() if since is None else since
 
     def keep(self, source: Path, name: str) -> str | None:
         """Keep a trace, in place of one that the same test left behind, and of older ones where there is no room.
@@ -53,55 +56,74 @@ class Artifacts:
         Raises:
             OSError: It cannot be written.
         """
-        goal = self.folder / name
+        if not self.most:
+            return "kernelprof_artifacts_max is 0"
+        content, goal = gzip.compress(source.read_bytes(), mtime=0), self.folder / name
         self._begin()
-        write_gzip(source.read_bytes(), goal)
-        self.tidy()
-        others = [one for one in self._kept() if one.path != goal]
-        if len(others) >= self.most:
-            told = f"{counted(len(others), 'trace')} are kept already (kernelprof_artifacts_max = {self.most})"
-        elif sum(one.size for one in others) + goal.stat().st_size > self._max_bytes:
-            told = f"those kept take {format_bytes(self._max_bytes)} (kernelprof_artifacts_size)"
-        else:
-            return None
-        goal.unlink(missing_ok=True)
-        return told
+        with locked(self.folder / _LOCK, _LOCK_SECONDS):
+            others = self._make_room(goal, len(content))
+            if len(others) >= self.most:
+                return f"{counted(len(others), 'trace')} are kept already (kernelprof_artifacts_max = {self.most})"
+            if sum(one.size for one in others) + len(content) > self._max_bytes:
+                return f"those kept may take {format_bytes(self._max_bytes)} (kernelprof_artifacts_size)"
+            if goal.is_symlink():  # Whoever made it: what it leads to is not ours.
+                goal.unlink()
+            write_at_once(content, goal)
+            if name not in self._index():
+                with (self.folder / _INDEX).open("a", encoding="utf-8") as file:
+                    file.write(f"{name}\n")
+        return None
 
     def forget(self, name: str) -> None:
         """Remove what a test left behind that passes now."""
-        if self._is_ours():
+        if name in self._index():
             with suppress(OSError):
                 (self.folder / name).unlink()
 
     def tidy(self) -> None:
-        """Remove traces of earlier runs, the oldest first, until the rest keeps to the limits."""
-        kept = self._kept()
-        number, size = len(kept), sum(one.size for one in kept)
+        """Remove traces of earlier runs until the rest keeps to the limits, and what is gone from the index."""
+        index = self._index()
+        if not index:
+            return
+        with suppress(OSError), locked(self.folder / _LOCK, _LOCK_SECONDS):
+            kept = self._remove_old(self._kept(), self.most, self._max_bytes)
+            names = "".join(f"{one.path.name}\n" for one in kept)
+            write_at_once(names.encode(), self.folder / _INDEX)
+
+    def _make_room(self, goal: Path, size: int) -> list[_Kept]:
+        """Remove old traces until there is room for one more of so many bytes; return the others that are there."""
+        others = [one for one in self._kept() if one.path != goal]
+        return self._remove_old(others, self.most - 1, self._max_bytes - size)
+
+    def _remove_old(self, kept: list[_Kept], most: int, max_bytes: int) -> list[_Kept]:
+        left = list(kept)
         for one in kept:
-            if (number <= self.most and size <= self._max_bytes) or one.modified >= self._since or not self._is_ours():
-                return
+            within = len(left) <= most and sum(other.size for other in left) <= max_bytes
+            if within or one.modified >= self._since:
+                break
             with suppress(OSError):
                 one.path.unlink()
-            number, size = number - 1, size - one.size
+            left.remove(one)
+        return left
 
     def _begin(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not any(self.folder.iterdir()):
-            (self.folder / ".gitignore").write_text(_MARK)
+        """Make the folder; in one that we make, nothing is to be committed."""
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / ".gitignore").write_text("*\n")
 
-    def _is_ours(self) -> bool:
+    def _index(self) -> set[str]:
         try:
-            return (self.folder / ".gitignore").read_text() == _MARK
+            return set((self.folder / _INDEX).read_text(encoding="utf-8").splitlines())
         except (OSError, ValueError):
-            return False
+            return set()
 
     def _kept(self) -> list[_Kept]:
-        """Return the traces that are there, the oldest first; other processes add some, and remove some."""
+        """Return the traces that we wrote and that are still there, the oldest first."""
         found = []
-        with suppress(OSError):
-            for path in self.folder.iterdir():
-                if _NAME.fullmatch(path.name):
-                    with suppress(OSError):
-                        told = path.stat()
-                        found.append(_Kept(told.st_mtime, told.st_size, path))
+        for name in self._index():
+            path = self.folder / name
+            with suppress(OSError):
+                told = path.lstat()
+                found.append(_Kept(told.st_mtime, told.st_size, path))
         return sorted(found)

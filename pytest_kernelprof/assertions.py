@@ -42,6 +42,8 @@ class Assertions(Askable):
     @property
     def steps(self) -> tuple[Step, ...]:
         """The measured steps, each with its own sets."""
+        if self._judge.noted is not None:
+            self._judge.noted.read()
         return self._trace.steps
 
     def assert_kernel_count(

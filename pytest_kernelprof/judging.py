@@ -63,10 +63,12 @@ class Noted(NamedTuple):
     Attributes:
         profile: What they call the profile.
         saw: Is told of each verdict.
+        read: Is told that anything is read of the profile.
     """
 
     profile: str
     saw: Callable[[Answer], None]
+    read: Callable[[], None] = lambda: None
 
 
 _collector: ContextVar[list[Verdict] | None] = ContextVar("kernelprof_checks", default=None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ def document(
         notes: What else there is to say.
         about: Who made it; ``folder`` is where commits are looked up.
     """
-    ordered = sorted(tests, key=lambda test: (test["file"], test["line"] or 0, test["id"]))
+    ordered = sorted(tests, key=_place)
     profiles = _profiles(ordered)
     verdicts = Counter(test["verdict"] for test in ordered)
     told = [_test(test, profiles) for test in ordered]
@@ -117,6 +118,12 @@ def document(
         "tests": told,
         "profiles": [profiles[one] for one in _in_order(told, profiles)],
     }
+
+
+def _place(test: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return where a test stands among others; numbers in its parameters count as numbers."""
+    parts = re.split(r"(\d+)", test["id"])
+    return test["file"], test["line"] or 0, parts[::2], [int(part) for part in parts[1::2]]
 
 
 def _verdict(verdicts: Mapping[str, int], problems: Sequence[str]) -> str:
@@ -139,10 +146,11 @@ def _profiles(tests: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _test(test: Mapping[str, Any], profiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a test with the ids of its profiles: its own, and those of others that it asked."""
+    """Return a test with the ids of its profiles: its own, and those of others that it read."""
     own = [row["id"] for row in test["profiles"] if row["owner"] == test["id"]]
-    asked = [one["profile"] for one in test["checks"] if one["profile"] in profiles]
-    return {**test, "profiles": list(dict.fromkeys([*own, *asked]))}
+    read = [*test.get("read", ()), *(one["profile"] for one in test["checks"])]
+    told = dict.fromkeys([*own, *(one for one in read if one in profiles)])
+    return {**{name: value for name, value in test.items() if name != "read"}, "profiles": list(told)}
 
 
 def _in_order(tests: Iterable[Mapping[str, Any]], profiles: Mapping[str, Any]) -> list[str]:

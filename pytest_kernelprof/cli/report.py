@@ -56,13 +56,14 @@ def run(options: argparse.Namespace, output: Output) -> int:
         names = parse_reports(options.output)
     except ValueError as error:
         options.refuse(f"argument -o/--output: {', '.join(options.output)!r} is not accepted; accepted: {error}")
+    paths = files_of(options.traces)
+    _refuse_to_replace(paths, names, options)
     lines = limits_of(options)
     detailed = any(not name.endswith(".md") for name in names)
     work = partial(
         reported, lines=lines, may_differ=options.steps_may_differ, verbose=options.verbose, detailed=detailed
     )
     tests = []
-    paths = files_of(options.traces)
     for path, result in zip(paths, each(options, work, paths), strict=True):
         if isinstance(result, Failure):
             complain(result.message)
@@ -70,13 +71,21 @@ def run(options: argparse.Namespace, output: Output) -> int:
         tests.append(result)
     report = document(tests, about={"tool": "kernelprof", "folder": Path.cwd()})
     code = max(_CODES[test["verdict"]] for test in tests)
-    for file, why in write_all(report, [Path(name) for name in names], os.environ):
+    for file, why in write_all(report, [Path(name) for name in dict.fromkeys(names)], os.environ):
         if why:
             complain(f"{file}: not written: {why}")
             code = 2
         else:
             output.line(f"{file}: written")
     return code
+
+
+def _refuse_to_replace(paths: Sequence[str], names: Sequence[str], options: argparse.Namespace) -> None:
+    """Refuse a report that would take the place of a trace that it is about."""
+    read = {os.path.realpath(path) for path in paths}
+    for name in names:
+        if os.path.realpath(name) in read:
+            options.refuse(f"argument -o/--output: {name!r} is one of the traces")
 
 
 def reported(

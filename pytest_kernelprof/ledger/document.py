@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..documents import cut, path_at, path_of, problem
 from ..errors import LedgerError
-from ..files import write_at_once
+from ..files import locked, write_at_once
 from ..model import GPU_CLASSES
 from .entry import CPU_CLASSES, LINES, Amount, Entry, Line, lost_ranges, merged, sort_key
 
@@ -280,13 +280,11 @@ def update(
         LedgerError: What is there is no ledger; it stays as it is.
         OSError: It cannot be written, or not be locked in a minute.
     """
-    from filelock import FileLock
-
     # Beside the ledger, so that runs with other root folders, or in other containers, wait as well.
     locks = path.resolve().parent / _LOCKS
     locks.mkdir(parents=True, exist_ok=True)
     (locks / ".gitignore").write_text("*\n")
-    with FileLock(locks / f"{path.stem}.lock", timeout=_LOCK_SECONDS):
+    with locked(locks / f"{path.stem}.lock", _LOCK_SECONDS):
         entries = read(path, shown, command)
         lost = []
         for place in unused:

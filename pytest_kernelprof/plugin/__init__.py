@@ -21,7 +21,7 @@ from ..options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_opti
 from ..units import counted
 from .kept import Kept
 from .ledgers import Ledgers, test_of
-from .results import REPLAYED, SESSION, Results, test_id
+from .results import NOTHING_MEASURED, REPLAYED, SESSION, Results, test_id
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -385,7 +385,6 @@ class Run:
         from ..recordings import artifact_name
         from ..reporting import profile_values
 
-        is_test = isinstance(node, pytest.Item)
         owner = test_id(node) if isinstance(node, pytest.Item) else node.nodeid or SESSION
 
         def register(
@@ -402,13 +401,9 @@ class Run:
                 detailed=self.results.wants_details(),
             )
             row |= {"test": test, "artifact": artifact_name(test, label)}
-            if self.item is not None:
-                self.results.record(self.item).profiles.append(row)
-                if note is None:
-                    self.ledgers.saw(self.item, trace)
-            if not is_test:
-                self.results.shared.add(owner)
-            noted = self.results.noted(row["id"], trace)
+            if self.item is not None and note is None:
+                self.ledgers.saw(self.item, trace)
+            noted = self.results.made(row, trace)
             if note is not None:
                 return Registered(lambda: self.shown(file), noted)
             if self.options.record:
@@ -573,7 +568,7 @@ class Run:
                 terminalreporter.write_line(line.text, **_COLOURS.get(line.verdict, {}))
         for text in self._recorded():
             terminalreporter.write_line(text)
-        for text in self.absent_scopes():
+        for text in (*self.absent_scopes(), *self.empty_passes()):
             terminalreporter.write_line(text, yellow=True)
 
     def absent_scopes(self) -> list[str]:
@@ -582,11 +577,16 @@ class Run:
             f"kernelprof: {scope} is in no profile of this run" for scope, there in self.scopes.items() if not there
         ]
 
+    def empty_passes(self) -> list[str]:
+        """Return how many tests passed without having measured anything, in a line; none where there are none."""
+        number = sum(test["message"] == NOTHING_MEASURED for test in self.results.tests.values())
+        return [f"kernelprof: {counted(number, 'test')} passed and measured nothing"] if number else []
+
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what the run says at its end, and whether that makes it fail."""
         shortfall = self.shortfall()
         yield from [(shortfall, True)] if shortfall else []
-        yield from ((line, False) for line in (*self._recorded(), *self.absent_scopes()))
+        yield from ((line, False) for line in (*self._recorded(), *self.absent_scopes(), *self.empty_passes()))
         if self.skipped:
             yield self._skipped(), False
 
@@ -690,6 +690,7 @@ def _verbosity(config: pytest.Config) -> int:
 
 def _make(request: pytest.FixtureRequest) -> Iterator[Profiled]:
     run = request.config.stash[_RUN]
+    run.results.current()
     if not run.options.enabled:
         pytest.skip(NEEDS_FLAG)
     from ..profiled import Live, Profiled, Replay, Source

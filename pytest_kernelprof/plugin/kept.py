@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from ..artifacts import Artifacts
 
@@ -57,23 +55,37 @@ class KeptTraces:
 
         return name
 
-    def keep(self, test: str, report: pytest.TestReport) -> None:
-        """Keep the traces of a test that failed, and say so in its report."""
-        for kept in self._kept:
-            if (kept.asked or kept.owner == test) and kept.file.exists():
-                artifacts = self._artifacts()
-                shown = self._shown(artifacts.folder / kept.name)
-                try:
-                    why = artifacts.keep(kept.file, kept.name) if artifacts.most else "kernelprof_artifacts_max is 0"
-                except OSError as error:
-                    why = error.strerror or str(error)
-                if why:
-                    report.sections.append(("kernelprof", f"trace not kept: {shown}: {why}"))
-                    continue
-                kept.row["trace"] = shown
-                if shown not in str(report.longrepr):
-                    told = f"trace: {shown}   open in https://ui.perfetto.dev"
-                    report.sections.append(("kernelprof", told))
+    def keep(self, test: str, error: BaseException) -> list[str]:
+        """Keep the traces of a test that may have failed, and correct its message where one cannot be kept.
+
+        Returns:
+            Lines for its report, on what its message does not tell.
+        """
+        lines = []
+        for kept in self._of(test):
+            artifacts = self._artifacts()
+            shown = self._shown(artifacts.folder / kept.name)
+            named = f"trace: {shown}   open in https://ui.perfetto.dev"
+            try:
+                why = artifacts.keep(kept.file, kept.name)
+            except OSError as refusal:
+                why = refusal.strerror or str(refusal)
+            told = f"trace not kept: {shown}: {why}" if why else named
+            kept.row["trace"] = None if why else shown
+            if named not in str(error):
+                lines += [told] if artifacts.most else []
+            elif why:
+                error.args = (str(error).replace(named, told), *error.args[1:])
+        return lines
+
+    def forget(self, test: str) -> None:
+        """Remove what was kept of a test that did not fail after all."""
+        for kept in self._of(test):
+            kept.row["trace"] = None
+            self._artifacts().forget(kept.name)
+
+    def _of(self, test: str) -> list[Kept]:
+        return [kept for kept in self._kept if (kept.asked or kept.owner == test) and kept.file.exists()]
 
     def test_ended(self) -> None:
         """Forget what messages of the test have named."""

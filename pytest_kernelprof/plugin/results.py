@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ _ATTRIBUTE = "kernelprof_test"
 """Of the last report of a test; under xdist it crosses to the controller with it."""
 _WORST = ("fail", "error", "not measured", "expected failure", "skipped", "pass")
 """Verdicts on a test, the worst first."""
+_BEGUN = "kernelprof_begun"
 _CRASHED = "???"
 """What xdist says when a worker crashed: the report is of no phase of the test."""
 
@@ -38,9 +40,12 @@ class Record:
         verdict: What that means for what was asserted, one of those that a report knows.
         message: Why, in full.
         line: File and line of that, from pytest's root.
-        replayed: Its profiles are judged by recordings.
+        replayed: Its profiles are to be judged by recordings.
         profiles: Rows of the profiles that were made in it.
-        checks: What was asserted, of whichever profile.
+        read: Ids of the profiles that it asked anything of.
+        outcomes: What its assertions came to.
+        checks: What was asserted, of whichever profile, for reports.
+        is_ours: It asked for a fixture of ours, if only by ``getfixturevalue``.
     """
 
     outcome: str = "passed"
@@ -49,7 +54,10 @@ class Record:
     line: tuple[str, int] | None = None
     replayed: bool = False
     profiles: list[dict[str, Any]] = field(default_factory=list)
+    read: dict[str, None] = field(default_factory=dict)
+    outcomes: list[str] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
+    is_ours: bool = False
 
     def note(self, outcome: str, verdict: str, message: str, line: tuple[str, int] | None) -> None:
         """Take note of a phase of the test; the worst of all counts."""
@@ -70,12 +78,18 @@ class Results:
         self.run = run
         self.config = run.config
         self.tests: dict[str, dict[str, Any]] = {}
-        self.expected = 0
+        self.expected: set[str] = set()
+        self.known: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
         self.lines: list[tuple[str, bool]] = []
-        self.shared: set[str] = set()
         self.kept = KeptTraces(self.get_artifacts, run.shown)
+        self.begun = time.time()
         self._artifacts: Artifacts | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker when the run began: traces that are older are those of another one."""
+        node.workerinput[_BEGUN] = self.begun
 
     def get_artifacts(self) -> Artifacts:
         """Return the folder of the traces of failed tests."""
@@ -86,7 +100,10 @@ class Results:
             on_line = self.config.getoption("kernelprof_artifacts") is not None
             base = self.config.invocation_params.dir if on_line else self.config.rootpath
             folder = base / (options.artifacts or FOLDER)
-            self._artifacts = Artifacts(folder, most=options.artifacts_max, max_bytes=options.artifacts_size)
+            begun = getattr(self.config, "workerinput", {}).get(_BEGUN, self.begun)
+            self._artifacts = Artifacts(
+                folder, most=options.artifacts_max, max_bytes=options.artifacts_size, since=begun
+            )
         return self._artifacts
 
     def wants_details(self) -> bool:
@@ -103,52 +120,79 @@ class Results:
         """Return the rows of all profiles of the run, in the order in which their tests ended."""
         return [row for test in self.tests.values() for row in test["profiles"]]
 
-    def noted(self, profile: str, trace: Trace) -> Noted | None:
-        """Return what takes note of verdicts on a profile, if there is somebody to tell."""
-        if not self.run.options.report:
-            return None
-        from ..answers import answer_values
+    def made(self, row: dict[str, Any], trace: Trace) -> Noted:
+        """Take note of a profile; return what takes note of what is asked of it."""
         from ..judging import Noted
 
-        def saw(answer: Answer) -> None:
-            if self.run.item is None:
-                return
-            self.record(self.run.item).checks.append(answer_values(answer, profile, trace.steps, self._file_name))
+        profile = row["id"]
+        self.known[profile] = row
+        record = self.current()
+        if record is not None:
+            record.profiles.append(row)
 
-        return Noted(profile, saw)
+        def saw(answer: Answer) -> None:
+            record = self.current()
+            if record is None:
+                return
+            record.outcomes.append(answer.verdict.outcome.value if answer.verdict else ERROR)
+            if self.run.options.report:
+                from ..answers import answer_values
+
+                record.checks.append(answer_values(answer, profile, trace.steps, self._file_name))
+
+        def read() -> None:
+            record = self.current()
+            if record is not None:
+                record.read[profile] = None
+
+        return Noted(profile, saw, read)
+
+    def current(self) -> Record | None:
+        """Return what is known of the test that runs, which is one of ours."""
+        if self.run.item is None:
+            return None
+        record = self.record(self.run.item)
+        record.is_ours = True
+        return record
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Forget what an earlier run of the same test noted: some plugins run a test again."""
-        item.stash[_RECORD] = Record()
+        item.stash[_RECORD] = Record(is_ours=self.run.is_profiled(item))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Let the last report of a test tell what became of it."""
+        record, error = self.record(item), call.excinfo.value if call.excinfo else None
+        lines: list[str] = []
+        if error is not None and not isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
+            # Before pytest words its report, in which the message says where the trace is.
+            lines = self.kept.keep(test_id(item), error)
         report = yield
-        if not self.run.is_profiled(item):
+        if not record.is_ours:
             return report
-        record = self.record(item)
-        self._note_not_measured(record, call)
+        self._note_not_measured(record, error)
         record.note(*self._phase(item, report, call))
         if record.replayed:
             setattr(report, REPLAYED, True)
         if report.failed:
-            self.kept.keep(test_id(item), report)
+            report.sections += [("kernelprof", line) for line in lines]
+        elif error is not None:
+            self.kept.forget(test_id(item))
         if report.when == "teardown":
             self.kept.test_ended()
             values = self._values(item, record)
             if record.outcome == "passed":
                 self._forget(record.profiles)
             setattr(report, _ATTRIBUTE, values)
-            report.user_properties += _properties(values)
+            report.user_properties += _properties(values["verdict"], self._seen(record))
         return report
 
-    def _note_not_measured(self, record: Record, call: pytest.CallInfo[None]) -> None:
+    def _note_not_measured(self, record: Record, error: BaseException | None) -> None:
         """A profile that could not answer its test counts for nothing in --kernelprof-require."""
-        if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasured):
+        if isinstance(error, NotMeasured):
             for row in record.profiles:
                 row["measured"] = False
 
@@ -192,8 +236,10 @@ class Results:
     def _values(self, item: pytest.Item, record: Record) -> dict[str, Any]:
         file, line, _ = item.location
         verdict, message = record.verdict, record.message
-        if verdict == "pass" and self._saw_nothing(item, record):
-            verdict, message = "not measured", "it passed, and nothing was measured"
+        seen = self._seen(record)
+        if verdict == "pass":
+            why = _why_no_pass(record, seen)
+            verdict, message = ("not measured", why) if why else (verdict, message)
         return {
             "id": test_id(item),
             "file": Path(file).as_posix(),
@@ -202,17 +248,16 @@ class Results:
             "verdict": verdict,
             "message": message,
             "at": None if record.line is None else {"file": record.line[0], "line": record.line[1]},
-            "replayed": record.replayed,
+            "replayed": any(row["replayed"] for row in seen),
             "profiles": record.profiles,
+            "read": list(record.read),
             "checks": record.checks,
         }
 
-    def _saw_nothing(self, item: pytest.Item, record: Record) -> bool:
-        """Return whether a test that passes has seen no profile that was measured or recorded."""
-        if any(row["measured"] or row["replayed"] for row in record.profiles):
-            return False
-        # Of a profile that several tests share, plain numbers may have been read.
-        return not {item.nodeid.partition("::")[0], SESSION} & self.shared
+    def _seen(self, record: Record) -> list[dict[str, Any]]:
+        """Return the rows of the profiles that were made in a test, and of those of others that it read."""
+        made = dict.fromkeys(row["id"] for row in record.profiles)
+        return [self.known[one] for one in {**made, **record.read}]
 
     def _forget(self, profiles: Iterable[dict[str, Any]]) -> None:
         """Remove the traces that a test left behind which passes now."""
@@ -222,16 +267,16 @@ class Results:
     # The run
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Take note of how many tests there are: those that never end are in no report."""
-        self.expected = len({test_id(item) for item in session.items if self.run.is_profiled(item)})
+        """Take note of which tests there are: those that never end are in no report."""
+        self.expected = {test_id(item) for item in session.items if self.run.is_profiled(item)}
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
-            output[_ATTRIBUTE] = self.expected
+            output[_ATTRIBUTE] = list(self.expected)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Learn from an xdist worker how many tests there are."""
-        self.expected = max(self.expected, getattr(node, "workeroutput", {}).get(_ATTRIBUTE, 0))
+        """Learn from an xdist worker which tests there are."""
+        self.expected |= set(getattr(node, "workeroutput", {}).get(_ATTRIBUTE, ()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what became of tests."""
@@ -259,8 +304,8 @@ class Results:
         names = self.run.options.report
         if not names:
             return
-        missing = self.expected - len(self.tests)
-        if missing > 0:
+        missing = len(self.expected - set(self.tests))
+        if missing:
             self.problems.append(f"{counted(missing, 'test')} did not run to the end")
         from .. import reporting
 
@@ -271,7 +316,8 @@ class Results:
             notes=[line for line, red in notes if not red],
             about=self._about(),
         )
-        for file, why in reporting.write_all(document, [self._file(name) for name in names], os.environ):
+        files = dict.fromkeys(self._file(name) for name in names)
+        for file, why in reporting.write_all(document, list(files), os.environ):
             told = f"kernelprof: {self.run.shown(file)}: "
             self.lines.append((f"{told}not written: {why}" if why else f"{told}written", bool(why)))
         if any(red for _, red in self.lines) and session.exitstatus in _GREEN:
@@ -289,7 +335,8 @@ class Results:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from ..report.github import workflow_commands
 
-            yield from workflow_commands(self.tests.values(), self.config.rootpath, os.environ)
+            problems = [*self.problems, *(line for line, red in self.run.notes() if red)]
+            yield from workflow_commands(self.tests.values(), problems, self.config.rootpath, os.environ)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -305,12 +352,24 @@ REPLAYED = "kernelprof_replayed"
 """Attribute of the reports of a replayed test."""
 SESSION = "session"
 """The owner of profiles that all tests share."""
+NOTHING_MEASURED = "it passed, and nothing was measured"
+ERROR = "error"
+"""The outcome of an assertion that could not even begin to judge."""
 _GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def test_id(item: pytest.Item) -> str:
     """Return the id of a test; pytest's own will not do, since xdist appends groups to it."""
     return f"{item.nodeid.partition('::')[0]}::{test_of(item)}"
+
+
+def _why_no_pass(record: Record, seen: Iterable[dict[str, Any]]) -> str:
+    """Return why a test that passes says nothing; nothing if it does."""
+    if not any(row["measured"] or row["replayed"] for row in seen):
+        return NOTHING_MEASURED
+    if record.outcomes and not {"pass", "fail"} & set(record.outcomes):
+        return "it passed, and none of its assertions came to a verdict"
+    return ""
 
 
 def _verdict_of(error: BaseException | None) -> str:
@@ -332,12 +391,12 @@ def _skipped_for(report: pytest.TestReport) -> str:
     return told[2].removeprefix("Skipped: ") if isinstance(told, tuple) else str(told or "")
 
 
-def _properties(test: dict[str, Any]) -> list[tuple[str, object]]:
+def _properties(verdict: str, rows: Iterable[dict[str, Any]]) -> list[tuple[str, object]]:
     """Return what JUnit's XML, and others who read properties of tests, are told."""
     from ..recordings import slug
 
-    found: list[tuple[str, object]] = [("kernelprof.verdict", test["verdict"])]
-    for row in test["profiles"]:
+    found: list[tuple[str, object]] = [("kernelprof.verdict", verdict)]
+    for row in rows:
         if row["comparison"]:
             continue
         prefix = "kernelprof" if row["name"] == "1" else f"kernelprof.{slug(row['name'])}"

@@ -7,7 +7,7 @@ step. (Source: its documentation of workflow commands, and of usage limits of an
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +35,27 @@ def append_summary(report: Mapping[str, Any], file: Path) -> None:
         stream.write(("\n" if taken else "") + markdown(report, room) + "\n")
 
 
-def workflow_commands(tests: Iterable[Mapping[str, Any]], root: Path, environ: Mapping[str, str]) -> Iterator[str]:
+def workflow_commands(
+    tests: Iterable[Mapping[str, Any]], problems: Sequence[str], root: Path, environ: Mapping[str, str]
+) -> Iterator[str]:
     """Yield a workflow command for each test that did not pass: at the line that launched what was not expected.
 
     Args:
         tests: The tests of a report.
+        problems: What makes the run as a whole no pass, which comes first.
         root: What their files are told from.
         environ: ``GITHUB_WORKSPACE`` is what GitHub tells files from.
     """
     workspace = Path(environ.get("GITHUB_WORKSPACE") or root)
     told = [test for test in tests if told_of(test)]
+    for problem in problems[:_MOST]:
+        yield f"::error title=kernelprof::{_data(shorten(problem, 2 * _WIDEST))}"
     for level in ("error", "warning"):
         # What was not measured, and skipped for that as the user asked, is no error.
         those = [test for test in told if (test["outcome"] == "skipped") == (level == "warning")]
-        for number, test in enumerate(those[:_MOST], 1):
-            left = len(those) - number if number == _MOST else 0
+        most = max(0, _MOST - len(problems)) if level == "error" else _MOST
+        for number, test in enumerate(those[:most], 1):
+            left = len(those) - number if number == most else 0
             yield _annotation(level, test, root, workspace, f"{left} more tests did not pass" if left else "")
 
 
@@ -57,7 +63,7 @@ def _annotation(level: str, test: Mapping[str, Any], root: Path, workspace: Path
     where = _place(test, root, workspace)
     properties = {**where, "title": shorten(f"kernelprof: {test['id']}", _WIDEST)}
     headline = shorten(found(test), 2 * _WIDEST) or test["verdict"]
-    lines = [headline, f"asserted by {shorten(test['id'], _WIDEST)}", *([more] if more else [])]
+    lines = [headline, f"in {shorten(test['id'], _WIDEST)}", *([more] if more else [])]
     listed = ",".join(f"{name}={_escaped(value)}" for name, value in properties.items())
     return f"::{level} {listed}::{_data(chr(10).join(lines))}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..names import ascii_only, shorten
@@ -30,16 +30,35 @@ class _Size(NamedTuple):
     messages: int | None
 
 
-_SIZES = (_Size(None, None), _Size(200, 50), _Size(100, 20), _Size(50, 5), _Size(20, 0), _Size(5, 0), _Size(0, 0))
-
-
 def markdown(report: Mapping[str, Any], max_bytes: int) -> str:
     """Return a report as Markdown of at most so many bytes: messages go first, then rows of tables."""
-    for size in _SIZES:
-        text = "\n".join(_blocks(report, size)) + "\n"
-        if len(text.encode()) <= max_bytes:
-            return text
-    return text.encode()[:max_bytes].decode(errors="ignore")
+
+    def text(size: _Size) -> str:
+        return "\n".join(_blocks(report, size)) + "\n"
+
+    def fits(size: _Size) -> bool:
+        return len(text(size).encode()) <= max_bytes
+
+    everything = _Size(None, None)
+    if fits(everything):
+        return text(everything)
+    most = max(len(report["tests"]), len(report["profiles"]))
+    if fits(_Size(None, 0)):
+        return text(_Size(None, _largest(most, lambda number: fits(_Size(None, number)))))
+    return (
+        text(_Size(_largest(most, lambda number: fits(_Size(number, 0))), 0))
+        .encode()[:max_bytes]
+        .decode(errors="ignore")
+    )
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to *most* that fits, taken that all smaller ones do; 0 if none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def _blocks(report: Mapping[str, Any], size: _Size) -> Iterator[str]:
@@ -62,12 +81,13 @@ def _failures(report: Mapping[str, Any], size: _Size) -> Iterator[str]:
     yield from ["### What did not pass", ""]
     rows = [[code(test["id"]), test["verdict"], escaped(found(test)), _where(test)] for test in failed]
     yield from _table(("test", "verdict", "found", "at"), rows, size.rows)
+    folded = [test for test in failed if "\n" in test["message"] or len(test["message"]) > 200]
     traces = {one["id"]: one["trace"] for one in report["profiles"]}
-    shown = failed if size.messages is None else failed[: size.messages]
+    shown = folded if size.messages is None else folded[: size.messages]
     for test in shown:
         yield from _folded(f"{test['id']}: {found(test)}", _message(test, traces))
-    if len(shown) < len(failed):
-        yield from [f"... and {counted(len(failed) - len(shown), 'message')} more than there is room for", ""]
+    if len(shown) < len(folded):
+        yield from [f"... and {counted(len(folded) - len(shown), 'message')} more than there is room for", ""]
 
 
 def _where(test: Mapping[str, Any]) -> str:
@@ -119,7 +139,10 @@ def _profiles(report: Mapping[str, Any], size: _Size) -> Iterator[str]:
         return
     yield from ["### Profiles", ""]
     rows = [_row(one) for one in profiles]
+    untold = [place for place in range(1, 7) if all(row[place] == NOT_MEASURED for row in rows)]
+    rows = [["" if place in untold else cell for place, cell in enumerate(row)] for row in rows]
     table = list(_table(*_filled(_HEADERS, rows), size.rows))
+    table += [f"{NOT_MEASURED}: {', '.join(_HEADERS[place] for place in untold)}", ""] if untold else []
     yield from _folded(counted(len(rows), "profile"), table) if len(rows) > _MOST_OPEN_ROWS else table
 
 

@@ -24,7 +24,8 @@ _TOLD = {
 
 def title(report: Mapping[str, Any]) -> str:
     """Return the whole in one line, the worst first."""
-    told = [
+    told = [f"{counted(len(report['problems']), 'problem')} of the run"] if report["problems"] else []
+    told += [
         counted(number, "error") if name == "error" else f"{number} {_TOLD[name]}"
         for name, number in report["verdicts"].items()
         if number

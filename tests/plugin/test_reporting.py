@@ -55,7 +55,7 @@ def test_a_failed_assertion_names_the_op_and_the_kept_trace(run: Run, pytester: 
     (kept,) = (pytester.path / ".kernelprof").glob("*.gz")
     with gzip.open(kept) as file:
         assert json.load(file)["pytest_kernelprof"]["steps"] == 3
-    assert (pytester.path / ".kernelprof/.gitignore").read_text().endswith("\n*\n")
+    assert (pytester.path / ".kernelprof/.gitignore").read_text() == "*\n"
 
 
 def test_a_plain_assert_shows_the_same_table_whole(run: Run) -> None:
@@ -137,7 +137,7 @@ def test_traces_that_cannot_be_kept_do_not_hide_the_failure(run: Run, pytester: 
     result = run(MASKING + "\n    def test_guard(profile):\n        profile.assert_no_op('aten::copy_')")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E       AssertionError: 1 op a step*", "trace not kept: .kernelprof/test_guard*"])
+    result.stdout.fnmatch_lines(["E       AssertionError: 1 op a step*", "*trace not kept: .kernelprof/test_guard*"])
 
 
 def test_hostile_parameters_make_good_file_names(run: Run, pytester: pytest.Pytester) -> None:

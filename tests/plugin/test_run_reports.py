@@ -248,7 +248,7 @@ def test_replayed_runs_write_one_report_whatever_the_number_of_processes(
         assert result.ret == 0
 
     one, four = (report_of(tmp_path, f"{name}.json") for name in ("one", "four"))
-    assert one["replayed"] == len(one["tests"]) > 40
+    assert one["replayed"] == sum(bool(test["profiles"]) for test in one["tests"]) == one["verdicts"]["pass"] > 40
     assert all(profile["replayed"]["device"] == "NVIDIA H200" for profile in one["profiles"])
     assert all(not profile["measured"] for profile in one["profiles"])
     for report in (one, four):
@@ -365,6 +365,72 @@ def test_ledgers_are_told_with_what_changed(run: Run, pytester: pytest.Pytester)
         assert f"| `test_it.py::test_it` | {state} | +1 aten::exp |" in text
 
 
+# Passes that say nothing
+
+
+def test_a_shared_profile_counts_for_the_tests_that_read_it(run: Run, pytester: pytest.Pytester) -> None:
+    source = """
+    @pytest.fixture(scope="module")
+    def shared(module_profiled):
+        return profile_of(module_profiled.configure(name="shared"))
+
+    def test_asserts(shared):
+        shared.assert_op_count("aten::copy_", 1)
+
+    def test_reads(shared):
+        assert shared.op_count > 1
+
+    def test_ignores(shared):
+        pass
+
+    def test_may_call(module_profiled):
+        pass
+    """
+    result = run(source, JSON, "--junitxml=junit.xml")
+
+    report = report_of(pytester.path)
+    assert {test["id"].partition("::")[2]: test["verdict"] for test in report["tests"]} == {
+        "test_asserts": "pass",
+        "test_reads": "pass",
+        "test_ignores": "not measured",
+        "test_may_call": "not measured",
+    } or report["tests"][0]["id"].endswith("test_asserts")
+    told = {test["id"].partition("::")[2]: test["profiles"] for test in report["tests"]}
+    assert told["test_asserts"] == told["test_reads"] == ["test_it.py#shared"]
+    assert told["test_ignores"] == told["test_may_call"] == []
+    result.stdout.fnmatch_lines(["kernelprof: 2 tests passed and measured nothing"])
+    tree = ElementTree.parse(pytester.path / "junit.xml")
+    names = {one.attrib["name"] for case in tree.iter("testcase") for one in case.iter("property")}
+    assert "kernelprof.shared.ops" in names
+
+
+def test_fixtures_that_a_test_asks_for_on_its_way_count_as_well(run: Run, pytester: pytest.Pytester) -> None:
+    source = """
+    def test_dynamic(request):
+        profile_of(request.getfixturevalue("profiled")).assert_no_op("aten::copy_")
+    """
+    run(source, JSON).assert_outcomes(failed=1)
+
+    report = report_of(pytester.path)
+    assert report["verdict"] == "fail"
+    assert report["profiles"][0]["trace"]
+
+
+def test_assertions_that_come_to_no_verdict_make_no_pass(run: Run, pytester: pytest.Pytester) -> None:
+    source = """
+    def test_swallows(profile):
+        with pytest.raises(BaseException):
+            profile.assert_no_memcpy()
+    """
+    run(source, JSON).assert_outcomes(passed=1)
+
+    (test,) = report_of(pytester.path)["tests"]
+    assert (test["verdict"], test["message"]) == (
+        "not measured",
+        "it passed, and none of its assertions came to a verdict",
+    )
+
+
 # The option
 
 
@@ -478,7 +544,7 @@ def test_github_gets_a_summary_and_annotations(
     commands = [one for one in result.outlines if one.startswith("::")]
     assert commands == [
         f"::error file=test_it.py,line={line},title=kernelprof%3A test_it.py%3A%3Atest_fails::"
-        "1 op a step, expected none (named 'aten::copy_')%0Aasserted by test_it.py::test_fails"
+        "1 op a step, expected none (named 'aten::copy_')%0Ain test_it.py::test_fails"
     ]
 
 
@@ -524,8 +590,9 @@ def test_no_more_traces_are_kept_than_there_is_room_for(run: Run, pytester: pyte
     result = run(MANY, "--kernelprof-artifacts-max=2", JSON)
 
     assert len(kept(pytester.path / ".kernelprof")) == 2
-    told = "trace not kept: .kernelprof/test_many_2-*: 2 traces are kept already (kernelprof_artifacts_max = 2)"
+    told = "E *trace not kept: .kernelprof/test_many_2-*: 2 traces are kept already (kernelprof_artifacts_max = 2)"
     result.stdout.fnmatch_lines([told])
+    assert len([line for line in result.outlines if "ui.perfetto.dev" in line]) == 2
     assert [bool(one["trace"]) for one in report_of(pytester.path)["profiles"]] == [True, True, False, False, False]
 
 
@@ -539,7 +606,7 @@ def test_traces_take_no_more_than_the_size_that_is_allowed(run: Run, pytester: p
     left = list((pytester.path / ".kernelprof").glob("*.json.gz"))
     assert 1 <= len(left) <= 3
     assert sum(path.stat().st_size for path in left) <= 3 * size
-    result.stdout.fnmatch_lines(["trace not kept: *(kernelprof_artifacts_size)"])
+    result.stdout.fnmatch_lines(["*trace not kept: *(kernelprof_artifacts_size)"])
 
 
 def test_none_are_kept_if_none_are_wanted_and_messages_name_none(run: Run, pytester: pytest.Pytester) -> None:
@@ -568,17 +635,42 @@ def test_a_folder_of_ones_own_is_named_by_the_message_and_loses_nothing(run: Run
     result = run(MANY, "--kernelprof-artifacts=mine", "--kernelprof-artifacts-max=3")
 
     assert foreign.read_text() == "precious"
-    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
-    assert len(kept(folder)) == 3
+    assert not (folder / ".gitignore").exists()
+    assert len(kept(folder)) == 3 + 1
     result.stdout.fnmatch_lines(["*trace: mine/test_many_0-*.json.gz   open in https://ui.perfetto.dev"])
+
+
+def test_what_is_called_like_a_kept_trace_is_ours_only_if_we_wrote_it(run: Run, pytester: pytest.Pytester) -> None:
+    folder = pytester.path / ".kernelprof"
+    folder.mkdir()
+    dated = folder / "baseline-20261130.json.gz"
+    dated.write_text("precious")
+    os.utime(dated, (0, 0))
+    (pytester.path / "precious").write_text("precious")
+    (folder / artifact_name("test_it.py::test_many[0]", "1")).symlink_to(pytester.path / "precious")
+
+    for _ in range(2):
+        run(MANY, "--kernelprof-artifacts-max=2")
+
+    assert dated.read_text() == "precious"
+    assert (pytester.path / "precious").read_text() == "precious"
+    assert kept(folder) == ["baseline", "test_many_0", "test_many_1"]
 
 
 def test_four_processes_keep_to_the_limit_together(run: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
-    run(MANY.replace("range(5)", "range(12)"), "--kernelprof-artifacts-max=4", "-n4")
+    run(MANY.replace("range(5)", "range(12)"), "--kernelprof-artifacts-max=4", "-n4", JSON)
 
-    # Each looks before it leaps: at most one a process too many, until the run ends.
-    assert 1 <= len(kept(pytester.path / ".kernelprof")) <= 4 + 3
+    assert len(kept(pytester.path / ".kernelprof")) == 4
+    named = [one["trace"] for one in report_of(pytester.path)["profiles"] if one["trace"]]
+    assert len(named) == 4
+    assert all((pytester.path / one).exists() for one in named)
+
+
+def test_a_test_that_was_expected_to_fail_keeps_nothing(run: Run, pytester: pytest.Pytester) -> None:
+    run("\n    @pytest.mark.xfail" + FAILS)
+
+    assert kept(pytester.path / ".kernelprof") == []
 
 
 # The table
