@@ -17,7 +17,7 @@ ACTIVITY_KINDS = ("cpu", "cuda", "rocm", "xpu")
 LEDGER_LEVELS = ("roles", "names")
 LEDGER_KEY_PARTS = ("torch", "cuda", "rocm", "cudnn", "device")
 """What may tell environments apart in ledgers, in this order."""
-REPORTS = (".json", ".md")
+REPORTS = (".json", ".md", ".html")
 """How the name of a report may end, which decides on its form."""
 SORTS = ("run", "gpu-time", "kernels", "copies", "syncs", "ops")
 """What the summary may be ordered by: as the tests ran, or what has most first."""
@@ -186,7 +186,9 @@ def parse_reports(value: Any) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     good = isinstance(names, (list, tuple)) and all(isinstance(one, str) and one.endswith(REPORTS) for one in names)
     if not good:
-        raise ValueError(f"names of files that end in {' or '.join(REPORTS)}, which decides on the form")
+        raise ValueError(
+            f"names of files that end in {', '.join(REPORTS[:-1])} or {REPORTS[-1]}, which decides on the form"
+        )
     return tuple(dict.fromkeys(names))
 
 
@@ -471,7 +473,8 @@ OPTIONS = (
         kind="args",
         metavar="FILE",
         repeats=True,
-        help="Write a report of the run: .json for programs, .md for reviewers; may be given several times.",
+        help="Write a report of the run: .json for programs, .md for reviewers, .html to look at; may be given several "
+        "times.",
     ),
     OptionSpec(
         name="artifacts",

@@ -23,6 +23,7 @@ from .model import Trace
 from .profile import Profile
 from .report.details import details
 from .report.github import append_summary
+from .report.html import html_page
 from .report.markdown import COMMENT_BYTES, markdown
 
 SCHEMA = "kernelprof/report/1"
@@ -224,4 +225,6 @@ def _attempt(write: Any) -> str | None:
 def _content(report: Mapping[str, Any], file: Path) -> bytes:
     if file.suffix == ".md":
         return markdown(report, COMMENT_BYTES).encode()
+    if file.suffix == ".html":
+        return html_page(report).encode("ascii")
     return f"{json.dumps(report, allow_nan=False, separators=(',', ':'))}\n".encode()

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="the report: .json for programs, .md for reviewers; may be given several times",
+        help="the report: .json for programs, .md for reviewers, .html to look at; may be given several times",
     )
     add_limits(parser)
 
