@@ -247,7 +247,9 @@ def guess(readings: Mapping[str, Reading], guessed: Mapping[str, Any], *, allow_
     read = {name: reading for name, reading in readings.items() if name == "kernel" or name in limits}
     steps = range(len(readings["kernel"].steps))
     verdicts = [_guess_of_step(read, place, limits, allow_others=allow_others) for place in steps]
-    return decided(verdicts, *read.values())
+    found = decided(verdicts, *read.values())
+    # Of a pass as well, reports show the guess beside what was seen.
+    return verdicts[0] if found.outcome is Outcome.PASS else found
 
 
 def _limits(guessed: Mapping[str, Any]) -> dict[str, Limit]:
@@ -286,7 +288,9 @@ def _guess_of_step(
     for reading in read.values():
         if reading.chosen[place].why_not_measured:
             return not_measured(reading, "expected the guess")
-    return _untold("roles", unknown, "expected the guess") if Outcome.NOT_MEASURED in verdicts else PASSED
+    if Outcome.NOT_MEASURED in verdicts:
+        return _untold("roles", unknown, "expected the guess")
+    return Verdict(Outcome.PASS, rows=tuple(rows))
 
 
 def _guess_rows(

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 from builders import Rows, annotation, call, kernel, launch, memcpy, op, step, write
-from test_reports import HOSTILE, reported
+from test_reports import ABOUT, HOSTILE, answers, failed, reported
 
 from pytest_kernelprof import Profile, load_trace
 from pytest_kernelprof.cli import main
+from pytest_kernelprof.documents import problem
 from pytest_kernelprof.report.html import html_page
+from pytest_kernelprof.reporting import document, profile_values
 
 H200 = Path(__file__).parent / "data/traces_h200"
 MARKUP = [
@@ -354,6 +356,36 @@ def test_the_policy_is_kept_by_the_browser(browser: Any, tmp_path: Path) -> None
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("fetch('https://example.org').then(() => 'loaded', () => 'refused')") == "refused"
     page.close()
+
+
+def test_a_guess_and_what_changed_against_the_ledger_are_tables(open_page: Open, tmp_path: Path) -> None:
+    naive = H200 / "attn_naive.json.gz"
+    checks = answers(naive, lambda profile: profile.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=0))
+    change = {
+        "class": "memcpys",
+        "kind": "more",
+        "words": "+1 Memcpy DtoD",
+        "before": [],
+        "after": [{"count": 1, "words": "DtoD"}],
+    }
+    checks += [
+        {**checks[0], "assertion": "assert_matches_ledger", "guess": [], "changes": [change], "message": "differs"}
+    ]
+    checks += answers(naive, lambda profile: profile.assert_guess(gemm=2, elementwise=2, softmax=1, memcpy=1))
+    profile = profile_values(load_trace(naive), owner="t", name="1", detailed=True)
+    test = failed(tmp_path, "t", "2 of 3 checks did not pass\n\nthe guess is wrong", checks=checks, profiles=[profile])
+    report = document([{**test, "id": "t"}], about=ABOUT)
+    assert problem(report, "report-1") is None
+    (tmp_path / "report.html").write_text(html_page(report))
+    page = open_page(tmp_path / "report.html")
+
+    shown = page.eval_on_selector_all(
+        "#detail table", "all => all.map(one => one.innerText.replaceAll('\\t', ' ').split('\\n'))"
+    )
+    guesses = [one for one in shown if one[0].startswith("role guess seen")]
+    assert "memcpy none 1 fail: wrong" in guesses[0]
+    assert any(line.startswith("memcpy 1 1") for line in guesses[1])
+    assert ["memcpys +1 Memcpy DtoD  1 x DtoD"] in [one[1:] for one in shown]
 
 
 def test_light_and_dark_follow_the_system_and_a_button(open_page: Open, tmp_path: Path) -> None:

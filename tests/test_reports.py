@@ -172,7 +172,7 @@ def test_no_test_at_all_is_no_pass() -> None:
 
 
 def test_problems_of_the_run_are_no_pass(tmp_path: Path) -> None:
-    test = _passed(tmp_path)
+    test = passed(tmp_path)
 
     assert document([test], about=ABOUT)["verdict"] == "pass"
     report = document([test], problems=["a worker crashed"], about=ABOUT)
@@ -181,7 +181,7 @@ def test_problems_of_the_run_are_no_pass(tmp_path: Path) -> None:
 
 
 def test_numbers_in_parameters_count_as_numbers(tmp_path: Path) -> None:
-    tests = [_passed(tmp_path, f"test_it.py::test_it[{number}-b2]") for number in (100, 9, 10)]
+    tests = [passed(tmp_path, f"test_it.py::test_it[{number}-b2]") for number in (100, 9, 10)]
 
     report = document(tests, about=ABOUT)
 
@@ -191,7 +191,7 @@ def test_numbers_in_parameters_count_as_numbers(tmp_path: Path) -> None:
 ABOUT = {"tool": "pytest", "pytest": "9.2", "folder": Path(__file__).parent}
 
 
-def _passed(folder: Path, name: str = "test_it.py::test_it", **more: Any) -> dict[str, Any]:
+def passed(folder: Path, name: str = "test_it.py::test_it", **more: Any) -> dict[str, Any]:
     """Return what a run knows of a test that passed."""
     file = write(folder / "t.json", step(0, 0, 100), op("aten::add", 1, 20), launch(2, 1))
     profile = profile_values(load_trace(file), owner=name, name="1", detailed=True)
@@ -210,13 +210,13 @@ def _passed(folder: Path, name: str = "test_it.py::test_it", **more: Any) -> dic
     }
 
 
-def _failed(folder: Path, name: str, message: str, **more: Any) -> dict[str, Any]:
+def failed(folder: Path, name: str, message: str, **more: Any) -> dict[str, Any]:
     told = {"outcome": "failed", "verdict": "fail", "message": message, "at": {"file": "test_it.py", "line": 7}}
-    return _passed(folder, name, **{**told, **more})
+    return passed(folder, name, **{**told, **more})
 
 
 def test_a_profile_that_several_workers_made_is_there_once_and_the_bad_one_counts(tmp_path: Path) -> None:
-    good, bad = _passed(tmp_path, "test_it.py::test_a"), _failed(tmp_path, "test_it.py::test_b", "no")
+    good, bad = passed(tmp_path, "test_it.py::test_a"), failed(tmp_path, "test_it.py::test_b", "no")
     for test, kernels in ((good, 1), (bad, 2)):
         test["profiles"][0] |= {"id": "test_it.py#shared", "owner": "test_it.py", "kernels": kernels}
 
@@ -254,6 +254,12 @@ def test_arguments_are_told_by_name_selectors_included() -> None:
     ]
     assert [one["outcome"] for one in told] == ["pass"] * 5
     assert [one["regions"] for one in told] == [[], ["attn_*"], [], [], []]
+    assert [(one["role"], one["guessed"], one["seen"]) for one in told[4]["guess"]] == [
+        ("gemm", "2", 2),
+        ("elementwise", "2", 2),
+        ("softmax", "1", 1),
+        ("memcpy", "at most 1", 1),
+    ]
 
 
 def test_what_could_not_be_judged_is_told_as_well() -> None:
@@ -331,7 +337,7 @@ def hostile_report(folder: Path) -> dict[str, Any]:
     """Return the report of tests, files, kernels, regions and messages with hostile names."""
     tests = []
     for number, name in enumerate(HOSTILE):
-        test = _failed(folder, f"{name}::{name}", f"{name}\n```\n</details>\n{name}", line=number)
+        test = failed(folder, f"{name}::{name}", f"{name}\n```\n</details>\n{name}", line=number)
         test["checks"] = [
             {
                 "profile": test["profiles"][0]["id"],
@@ -374,7 +380,7 @@ def test_hostile_names_break_no_table_and_no_block(tmp_path: Path) -> None:
 
 def test_the_report_fits_where_it_goes_and_says_what_is_left_out(tmp_path: Path) -> None:
     long = "\n".join(f"line {number} of a long message" for number in range(200))
-    tests = [_failed(tmp_path, f"test_it.py::test_{number}", long, line=number) for number in range(400)]
+    tests = [failed(tmp_path, f"test_it.py::test_{number}", long, line=number) for number in range(400)]
     report = document(tests, about=ABOUT)
 
     for limit in (1_000_000, 200_000, COMMENT_BYTES, 20_000, 3_000, 400):
@@ -425,7 +431,7 @@ def test_names_of_a_trace_are_data(tmp_path: Path) -> None:
 
 
 def test_the_summary_of_a_step_is_appended_to_within_its_limit(tmp_path: Path) -> None:
-    report = document([_failed(tmp_path, "test_it.py::test_it", "no")], about=ABOUT)
+    report = document([failed(tmp_path, "test_it.py::test_it", "no")], about=ABOUT)
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
 
@@ -459,7 +465,7 @@ def test_markdown_goes_to_the_summary_as_well_and_json_does_not(
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_an_annotation_is_one_line_whatever_a_test_is_called(tmp_path: Path, name: str) -> None:
     (tmp_path / "test_it.py").write_text("")
-    test = _failed(tmp_path, f"test_it.py::{name}", f"{name}\nmore")
+    test = failed(tmp_path, f"test_it.py::{name}", f"{name}\nmore")
 
     (line,) = workflow_commands([test], [], tmp_path, {"GITHUB_WORKSPACE": str(tmp_path)})
 
@@ -474,7 +480,7 @@ def test_an_annotation_is_one_line_whatever_a_test_is_called(tmp_path: Path, nam
 def test_an_annotation_stands_at_the_guilty_line_where_that_is_in_the_workspace(tmp_path: Path) -> None:
     for file in ("model.py", "test_it.py"):
         (tmp_path / file).write_text("")
-    test = _failed(tmp_path, "test_it.py::test_it", "1 memory copy a step, expected none")
+    test = failed(tmp_path, "test_it.py::test_it", "1 memory copy a step, expected none")
 
     def at(*places: tuple[str, int]) -> str:
         checks = [
@@ -497,7 +503,7 @@ def test_an_annotation_stands_at_the_guilty_line_where_that_is_in_the_workspace(
 def test_files_are_told_from_the_workspace_also_where_pytest_runs_below_it(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/test_it.py").write_text("")
-    test = _failed(tmp_path, "test_it.py::test_it", "no")
+    test = failed(tmp_path, "test_it.py::test_it", "no")
 
     (line,) = workflow_commands([test], [], tmp_path / "sub", {"GITHUB_WORKSPACE": str(tmp_path)})
 
@@ -506,13 +512,13 @@ def test_files_are_told_from_the_workspace_also_where_pytest_runs_below_it(tmp_p
 
 def test_ten_annotations_are_all_that_github_shows(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("")
-    tests = [_failed(tmp_path, f"test_it.py::test_{number}", "no") for number in range(13)]
+    tests = [failed(tmp_path, f"test_it.py::test_{number}", "no") for number in range(13)]
     skipped = [
-        _failed(tmp_path, f"test_it.py::test_s{number}", "x", verdict="not measured", outcome="skipped")
+        failed(tmp_path, f"test_it.py::test_s{number}", "x", verdict="not measured", outcome="skipped")
         for number in range(2)
     ]
 
-    lines = list(workflow_commands([*tests, *skipped, _passed(tmp_path)], ["a worker\ncrashed"], tmp_path, {}))
+    lines = list(workflow_commands([*tests, *skipped, passed(tmp_path)], ["a worker\ncrashed"], tmp_path, {}))
 
     assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 2
     assert lines[0] == "::error title=kernelprof::a worker?crashed"
@@ -556,12 +562,12 @@ def test_an_ending_that_says_no_form_is_refused(name: str, capsys: pytest.Captur
     with pytest.raises(SystemExit):
         main(["report", "x.json", "-o", name])
 
-    assert ".json or .md" in capsys.readouterr().err
+    assert ".json, .md or .html" in capsys.readouterr().err
 
 
 def test_a_report_replaces_the_one_before_and_makes_its_folder(tmp_path: Path) -> None:
     file = tmp_path / "new/folder/report.json"
-    report = document([_passed(tmp_path)], about=ABOUT)
+    report = document([passed(tmp_path)], about=ABOUT)
 
     for _ in range(2):
         assert list(write_all(report, [file], {})) == [(file, None)]

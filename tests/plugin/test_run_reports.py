@@ -455,7 +455,7 @@ def test_an_ending_that_says_no_form_is_a_usage_error(run: Run, name: str) -> No
     result = run(PASSES, f"--kernelprof-report={name}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--kernelprof-report*is not accepted*.json or .md*"])
+    result.stderr.fnmatch_lines(["*--kernelprof-report*is not accepted*.json, .md or .html*"])
 
 
 def test_a_report_that_cannot_be_written_fails_the_run(run: Run, pytester: pytest.Pytester) -> None:

@@ -664,7 +664,8 @@ function checkView(check) {
     el("span", { class: "faint" }, shown(`${check.asked_by === "test" ? "" : ` by ${check.asked_by}`}${where}`)))];
   if (check.guess.length) parts.push(el("h3", {}, "guess against seen"), table([
     ["role", (row) => row.role], ["guess", (row) => row.guessed ?? "-"],
-    ["seen", (row) => row.seen, { number: true }], ["", (row) => (row.wrong ? verdict("fail: wrong") : "")],
+    ["seen", (row) => `${row.exact ? "" : "at least "}${row.seen}`, { number: true, key: (row) => row.seen }],
+    ["", (row) => (row.wrong ? verdict("fail: wrong") : "")],
   ], check.guess));
   if (check.changes.length) parts.push(el("h3", {}, "what changed against the ledger"), table([
     ["class", (row) => row.class.replace("_", " ")], ["change", (row) => row.words],
@@ -694,6 +695,14 @@ function open(test, row) {
   current.forEach((one) => one.redraw && one.redraw());
 }
 
+// Why a test did not pass, in a line: of several checks together, what each of them found.
+function found(test) {
+  const headline = test.message.split("\n")[0];
+  const told = test.checks.filter((one) => one.outcome !== "pass" && one.message && test.message.includes(one.message)).map((one) => one.headline);
+  const several = [...new Set(told)].filter((one) => !headline.includes(one));
+  return several.length ? `${headline}: ${several.join("; ")}` : headline;
+}
+
 function start() {
   const first = (test) => profiles.get(test.profiles[0]) || {};
   const theme = el("button", { type: "button", onclick: () => {
@@ -714,7 +723,7 @@ function start() {
     ["GPU time", (test) => (test.profiles.length ? time(first(test).gpu_time_ns) : ""), { number: true, key: (test) => first(test).gpu_time_ns ?? null }],
     ["tensor cores", (test) => (test.profiles.length ? count(first(test).tensor_cores) : "")],
     ["ledger", (test) => first(test).ledger || ""],
-    ["why", (test) => test.message.split("\n")[0], { name: true }],
+    ["why", found, { name: true }],
   ], report.tests, { id: "tests", pick: open });
   document.body.append(
     el("header", {}, el("h1", {}, "kernelprof ", verdict(report.verdict)), el("span", { class: "faint" }, shown(provenance.filter(Boolean).join(", "))), el("span", { class: "tools" }, theme)),
