@@ -1,7 +1,7 @@
 // The page of a report: shows what stands in the document, and computes nothing that it does not say.
 // Everything of a trace is data: it reaches the page as text of elements, never as markup.
 "use strict";
-
+(() => {
 const report = JSON.parse(document.getElementById("data").textContent);
 const profiles = new Map(report.profiles.map((profile) => [profile.id, profile]));
 const CLASSES = ["kernels", "memcpys", "memsets", "host_syncs", "calls", "ops"];
@@ -44,8 +44,8 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-function verdict(word) {
-  return el("span", { class: `verdict ${word.split(" ")[0]}` }, word);
+function verdict(word, more = "") {
+  return el("span", { class: `verdict ${word.split(" ")[0]}` }, word + more);
 }
 
 // A table whose columns are sorted by a click, or by Enter. A column is [header, cell of a row, options].
@@ -86,6 +86,7 @@ function table(columns, rows, options = {}) {
         made.onkeydown = (event) => { if (event.key === "Enter") options.pick(row, made); };
       }
       if (options.text) made.dataset.text = options.text(row).toLowerCase();
+      if (row.test) made.dataset.id = row.test.id;
       return made;
     }));
     if (options.filled) options.filled();
@@ -93,7 +94,24 @@ function table(columns, rows, options = {}) {
 
   fill(rows);
   const head = el("thead", {}, el("tr", {}, ...buttons.map(([one]) => one)));
-  return el("div", { class: "wide" }, el("table", options.id ? { id: options.id } : {}, head, body));
+  return el("div", { class: "wide" }, el("table", { id: options.id || null, class: options.kind || null }, head, body));
+}
+
+// A box that hides the rows of a table that do not hold what is typed; *isMain* says which stand there without it.
+function searchBox(holder, words, isMain = () => true) {
+  const found = el("span", { class: "faint", "aria-live": "polite" });
+  const box = el("input", { type: "search", class: "search", placeholder: words, "aria-label": words, oninput: () => filter() });
+  function filter() {
+    const wanted = box.value.toLowerCase();
+    let left = 0;
+    for (const row of holder.querySelectorAll("tbody tr")) {
+      const fits = wanted ? row.dataset.text.includes(wanted) : isMain(row);
+      row.classList.toggle("hidden", !fits);
+      left += fits;
+    }
+    found.textContent = wanted ? `${left} found` : "";
+  }
+  return [el("p", {}, box, " ", found), filter];
 }
 
 // Events of a profile
@@ -106,6 +124,7 @@ function eventsOf(profile) {
       if (!columns) continue;
       columns.kinds.forEach((kind, index) => found.push({
         step: number,
+        stepName: step.name,
         name,
         index,
         kind: profile.details.kinds[name][kind],
@@ -155,7 +174,7 @@ function brief(event) {
 
 // Timeline
 
-const ROW = 17, GPU_ROW = 26, GAP = 8, HEAD = 38, FOOT = 22, LABEL = 118;
+const ROW = 17, GPU_ROW = 26, GAP = 8, BAND = 16, REGION = 15, AXIS = 20, MOST_REGIONS = 4, MOST_ARROWS = 200, LABEL = 118;
 
 function laneName(event) {
   if (ON_GPU.includes(event.name)) return `GPU ${event.kind.device ?? "?"} stream ${event.kind.stream ?? "?"}`;
@@ -163,7 +182,7 @@ function laneName(event) {
 }
 
 // Places events in lanes: one a thread, its ops as deep as they nest and its calls under them; one a stream.
-function lanesOf(events) {
+function lanesOf(events, head) {
   const lanes = new Map();
   for (const event of events) {
     if (event.start === null || (event.name === "host_syncs" && event.twin)) continue;
@@ -172,7 +191,7 @@ function lanesOf(events) {
     lanes.get(key).events.push(event);
   }
   const ordered = [...lanes.values()].sort((a, b) => a.gpu - b.gpu || a.key.localeCompare(b.key, "en", { numeric: true }));
-  let top = HEAD;
+  let top = head;
   for (const lane of ordered) {
     lane.events.sort((a, b) => a.start - b.start || (b.duration || 0) - (a.duration || 0));
     const ops = lane.events.filter((one) => one.name === "ops");
@@ -192,19 +211,22 @@ function lanesOf(events) {
     lane.row = lane.gpu ? GPU_ROW : ROW;
     top += lane.rows * lane.row + GAP;
   }
-  return [ordered, top + FOOT];
+  return [ordered, top];
 }
 
 function timeline(profile, marked, choose) {
   const [events, byPlace] = eventsOf(profile);
   const offending = new Set(marked.map((one) => byPlace.get(`${one.step}/${one.class}/${one.index}`)).filter(Boolean));
   for (const one of offending) one.offends = true;
-  const [lanes, height] = lanesOf(events);
+  const ranges = profile.details.steps.flatMap((step, number) =>
+    step.ranges.map((range) => ({ ...range, step: number, isStep: range.name === step.name })));
+  const deepest = nest(ranges.filter((one) => !one.isStep));
+  const head = BAND + REGION * deepest + AXIS;
+  const [lanes, height] = lanesOf(events, head + GAP);
+  const untimed = events.filter((one) => one.start === null).length;
   const drawn = lanes.flatMap((lane) => lane.events.map((event) => ({ event, lane })));
   const place = new Map(drawn.map((one) => [one.event, one]));
   const sequence = drawn.map((one) => one.event).sort((a, b) => a.start - b.start);
-  const ranges = profile.details.steps.flatMap((step, number) =>
-    step.ranges.map((range) => ({ ...range, step: number, isStep: range.name === step.name })));
   const ends = [...drawn.map(({ event }) => event.start + (event.duration || 0)), ...ranges.map((one) => one.start_ns + (one.duration_ns || 0))];
   const starts = [...drawn.map(({ event }) => event.start), ...ranges.map((one) => one.start_ns)];
   const whole = drawn.length ? [Math.min(...minmax(starts)), Math.max(...minmax(ends))] : [0, 1];
@@ -216,6 +238,9 @@ function timeline(profile, marked, choose) {
     "aria-label": `Timeline of ${shown(profile.id).slice(0, 200)}: arrow keys pan, plus and minus zoom, n and p go from event to event, 0 shows all`,
   });
   const panel = el("div", { class: "event", "aria-live": "polite" });
+  // The canvas stays where it is and is as tall as its window; what scrolls is a box of the whole height behind it.
+  const spacer = el("div"), scroller = el("div", { class: "scroller" }, canvas, spacer);
+  scroller.onscroll = () => draw();
   const context = canvas.getContext("2d");
 
   const x = (ns) => LABEL + ((ns - from) / (to - from)) * (canvas.clientWidth - LABEL);
@@ -247,9 +272,10 @@ function timeline(profile, marked, choose) {
   function select(event, show = false) {
     selected = event;
     panel.replaceChildren(...(event ? describe(event) : [el("span", { class: "faint" }, "Click an event, or press n, to see what it is.")]));
-    if (event && show && (event.start < from || event.start > to)) {
-      const span = to - from;
-      move(event.start - span / 2, event.start + span / 2);
+    if (event && show && place.has(event)) {
+      const span = to - from, [, top, , h] = box(place.get(event));
+      if (event.start < from || event.start > to) move(event.start - span / 2, event.start + span / 2);
+      if (top < scroller.scrollTop + head || top + h > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top - scroller.clientHeight / 2;
     }
     draw();
   }
@@ -257,43 +283,70 @@ function timeline(profile, marked, choose) {
   function draw() {
     const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth;
     if (!width) return;
+    const window_height = Math.min(height, Math.max(260, Math.round(window.innerHeight * 0.6))), scroll = scroller.scrollTop;
     canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.height = `${height}px`;
+    canvas.height = Math.round(window_height * ratio);
+    canvas.style.height = scroller.style.height = `${window_height}px`;
+    spacer.style.height = `${height - window_height}px`;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    context.clearRect(0, 0, width, height);
+    context.clearRect(0, 0, width, window_height);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
+    stripes(width, window_height, colour);
+    context.translate(0, -scroll);
+    for (const one of drawn) paint(one, width, colour, scroll, window_height);
+    arrows(width, colour, scroll, window_height);
+    labels(width, colour);
+    context.translate(0, scroll);
+    context.fillStyle = colour("--paper");
+    context.fillRect(0, 0, width, head);
+    stripes(width, head, colour);
     bands(width, colour);
-    for (const one of drawn) paint(one, width, colour);
-    arrows(width, colour);
     axis(width, colour);
-    labels(colour);
+    context.fillStyle = colour("--paper");
+    context.fillRect(0, 0, LABEL - 2, head);
+    context.fillStyle = colour("--faint");
+    context.fillText("steps on the CPU", 6, BAND / 2);
+    if (deepest) context.fillText("regions", 6, BAND + REGION / 2);
+    context.fillText("time", 6, head - AXIS / 2);
     if (selected && place.has(selected)) {
       const [left, top, w, h] = box(place.get(selected));
       canvas.dataset.selectedX = Math.round(left + w / 2);
-      canvas.dataset.selectedY = Math.round(top + h / 2);
+      canvas.dataset.selectedY = Math.round(top + h / 2 - scroll);
     }
     canvas.dataset.from = Math.round(from);
     canvas.dataset.to = Math.round(to);
   }
 
+  const visibleRange = (range, width) => {
+    const left = Math.max(LABEL, x(range.start_ns)), right = Math.min(width, x(range.start_ns + (range.duration_ns ?? to)));
+    return right <= LABEL || left >= width ? null : [left, right];
+  };
+
+  function stripes(width, tall, colour) {
+    for (const range of ranges) {
+      const seen = range.isStep && range.step % 2 === 0 && visibleRange(range, width);
+      if (!seen) continue;
+      context.fillStyle = colour("--band");
+      context.fillRect(seen[0], 0, seen[1] - seen[0], tall);
+    }
+  }
+
   function bands(width, colour) {
     for (const range of ranges) {
-      const left = Math.max(LABEL, x(range.start_ns)), right = Math.min(width, x(range.start_ns + (range.duration_ns ?? to)));
-      if (right <= LABEL || left >= width) continue;
+      const seen = visibleRange(range, width);
+      if (!seen || range.depth >= MOST_REGIONS) continue;
+      const [left, right] = seen;
+      context.fillStyle = colour(range.isStep ? "--faint" : "--ink");
       if (range.isStep) {
-        context.fillStyle = colour("--band");
-        if (range.step % 2 === 0) context.fillRect(left, 0, right - left, height);
-        context.fillStyle = colour("--faint");
-        clipped(shown(range.name), left + 3, 8, right - left - 6);
+        clipped(shown(range.name), left + 3, BAND / 2, right - left - 6);
       } else {
+        const top = BAND + range.depth * REGION;
         context.strokeStyle = colour("--faint");
-        context.strokeRect(left + 0.5, 16.5, Math.max(1, right - left - 1), 13);
-        context.fillStyle = colour("--ink");
-        clipped(shown(range.name).slice(0, 200), left + 4, 23.5, right - left - 8);
+        context.strokeRect(left + 0.5, top + 0.5, Math.max(1, right - left - 1), REGION - 3);
+        clipped(shown(range.name).slice(0, 200), left + 4, top + REGION / 2, right - left - 8);
       }
     }
   }
@@ -308,10 +361,10 @@ function timeline(profile, marked, choose) {
     for (let tick = Math.ceil(from / distance) * distance; tick < to; tick += distance) {
       const left = Math.round(x(tick)) + 0.5;
       context.beginPath();
-      context.moveTo(left, height - FOOT + 2);
-      context.lineTo(left, height - FOOT + 7);
+      context.moveTo(left, head - AXIS + 3);
+      context.lineTo(left, head);
       context.stroke();
-      context.fillText(tick < 0 ? `-${time(-tick)}` : time(tick), left + 3, height - FOOT / 2 + 1);
+      context.fillText(tick < 0 ? `-${time(-tick)}` : time(tick), left + 3, head - AXIS / 2);
     }
   }
 
@@ -319,16 +372,16 @@ function timeline(profile, marked, choose) {
     if (room < 14) return;
     let told = text;
     if (context.measureText(told).width > room) {
-      let length = Math.max(1, Math.floor((told.length * room) / context.measureText(told).width) - 1);
-      told = `${told.slice(0, length)}..`;
-      while (length > 1 && context.measureText(told).width > room) told = `${told.slice(0, --length)}..`;
+      const signs = [...told];
+      let length = Math.max(1, Math.floor((signs.length * room) / context.measureText(told).width) - 1);
+      do told = `${signs.slice(0, length).join("")}..`; while (--length >= 1 && context.measureText(told).width > room);
     }
     context.fillText(told, left, middle);
   }
 
-  function paint(one, width, colour) {
+  function paint(one, width, colour, scroll, tall) {
     const { event } = one, [left, top, w, h] = box(one);
-    if (left > width || left + w < LABEL) return;
+    if (left > width || left + w < LABEL || top + h < scroll || top > scroll + tall) return;
     const start = Math.max(left, LABEL), room = Math.min(left + w, width) - start;
     const [letter, fill] = look(event);
     context.fillStyle = fill;
@@ -361,7 +414,7 @@ function timeline(profile, marked, choose) {
     if (event === selected || event === hovered) {
       context.lineWidth = 2;
       context.strokeStyle = colour("--select");
-      context.strokeRect(start - 1, top - 1, Math.max(4, room + 2), h + 2);
+      context.strokeRect(start - 3.5, top - 3.5, Math.max(8, room + 7), h + 7);
       context.lineWidth = 1;
     }
   }
@@ -382,11 +435,13 @@ function timeline(profile, marked, choose) {
     context.restore();
   }
 
-  function arrows(width, colour) {
+  function arrows(width, colour, scroll, tall) {
     const visible = drawn.filter(({ event }) => event.launch && place.has(event.launch) && event.start + (event.duration || 0) >= from && event.launch.start <= to);
     for (const one of visible) {
       const isChosen = [selected, hovered].some((event) => event && (event === one.event || event === one.event.launch));
-      if (!isChosen && visible.length > 80 && !one.event.offends) continue;
+      // Of very many nobody could follow one.
+      if (!isChosen && visible.length > (one.event.offends ? MOST_ARROWS : 80)) continue;
+      if (Math.max(one.lane.top, place.get(one.event.launch).lane.top) < scroll - 400 || Math.min(one.lane.top, place.get(one.event.launch).lane.top) > scroll + tall) continue;
       const [left, top] = box(one), [fromLeft, fromTop, fromWidth, fromHeight] = box(place.get(one.event.launch));
       context.globalAlpha = isChosen ? 1 : 0.45;
       context.strokeStyle = colour(isChosen ? "--select" : one.event.offends ? "--fail" : "--faint");
@@ -406,26 +461,24 @@ function timeline(profile, marked, choose) {
     context.globalAlpha = 1;
   }
 
-  function labels(colour) {
+  function labels(width, colour) {
     context.fillStyle = colour("--paper");
     context.fillRect(0, 0, LABEL - 2, height);
-    context.fillStyle = colour("--faint");
-    context.fillText("steps", 6, 8);
-    context.fillText("regions", 6, 23);
-    context.fillText("time", 6, height - FOOT / 2);
     for (const lane of lanes) {
       context.fillStyle = colour("--ink");
       clipped(shown(lane.key), 6, lane.top + lane.row / 2, LABEL - 12);
       context.strokeStyle = colour("--line");
       context.beginPath();
       context.moveTo(0, lane.top - GAP / 2 + 0.5);
-      context.lineTo(canvas.clientWidth, lane.top - GAP / 2 + 0.5);
+      context.lineTo(width, lane.top - GAP / 2 + 0.5);
       context.stroke();
     }
   }
 
-  function hit(px, py) {
+  function hit(px, windowY) {
     let best = null;
+    if (windowY < head) return null;
+    const py = windowY + scroller.scrollTop;
     for (const one of drawn) {
       const [left, top, w, h] = box(one);
       if (py >= top && py <= top + h && px >= left - 2 && px <= left + w + 2 && px >= LABEL)
@@ -435,7 +488,7 @@ function timeline(profile, marked, choose) {
   }
 
   let drag = null;
-  canvas.onpointerdown = (event) => { drag = { px: event.offsetX, from, to, moved: false }; canvas.setPointerCapture(event.pointerId); };
+  canvas.onpointerdown = (event) => { if (event.button) return; drag = { px: event.offsetX, from, to, moved: false }; canvas.setPointerCapture(event.pointerId); };
   canvas.onpointermove = (event) => {
     if (drag) {
       const shift = ((event.offsetX - drag.px) / (canvas.clientWidth - LABEL)) * (drag.to - drag.from);
@@ -456,6 +509,8 @@ function timeline(profile, marked, choose) {
   };
   canvas.onpointerleave = () => { hovered = null; draw(); };
   canvas.addEventListener("wheel", (event) => {
+    // Where the picture is taller than its window the wheel scrolls it, and zooms with Ctrl.
+    if (spacer.clientHeight > 0 && !event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     if (event.shiftKey) move(from + (to - from) * event.deltaY / 1000, to + (to - from) * event.deltaY / 1000);
     else zoom(event.deltaY > 0 ? 1.25 : 0.8, at(Math.max(LABEL, event.offsetX)));
@@ -494,27 +549,43 @@ function timeline(profile, marked, choose) {
     guilty.length ? el("button", { type: "button", id: "offending", onclick: () => {
       offender = (offender + 1) % guilty.length;
       const one = guilty[offender], span = Math.max(one.duration || 0, 2000);
+      steps.value = "all";
       fit(Math.min(one.start, one.launch ? one.launch.start : one.start) - span, one.start + 2 * span);
       select(one, true);
     } }, `go to what a check is about (${guilty.length})`) : null,
     el("button", { type: "button", onclick: () => handToPerfetto(profile) }, "open in Perfetto"),
     el("button", { type: "button", onclick: () => saveTrace(profile) }, "save as a trace"),
-    el("span", { class: "faint" }, "wheel zooms, drag pans, n and p go from event to event"));
+    el("span", { class: "faint" }, "wheel zooms (with Ctrl where the picture scrolls), drag pans, n and p go from event to event"));
   const used = new Set(drawn.map(({ event }) => look(event)));
   const legend = el("div", { class: "legend" }, ...[...used].map(([letter, colour, meaning]) => {
     const swatch = el("i", {}, letter);
     swatch.style.background = colour;
     return el("span", {}, swatch, meaning);
-  }), guilty.length ? el("span", { class: "verdict fail" }, "red frame and arrowhead: a failed check is about it") : null);
+  }), guilty.length ? el("span", { class: "bad" }, "red frame and arrowhead: a failed check is about it; it tells of one step") : null,
+    untimed ? el("span", { class: "unsure" }, `${untimed} event${untimed === 1 ? "" : "s"} without a time in the trace ${untimed === 1 ? "is" : "are"} not drawn`) : null);
   select(null);
   fit();
   new ResizeObserver(draw).observe(canvas);
   choose.redraw = draw;
+  if (!drawn.length) return el("div", { class: "timeline" }, el("p", { class: "event" }, "Nothing to draw: the trace has no event with a time in its steps."));
   choose.goTo = (kind) => {
     const one = sequence.find((event) => event.kind === kind);
-    if (one) { select(one, true); canvas.scrollIntoView({ block: "nearest" }); }
+    if (one) { select(one, true); scroller.scrollIntoView({ block: "nearest" }); }
   };
-  return el("div", { class: "timeline" }, bar, canvas, legend, panel);
+  return el("div", { class: "timeline" }, bar, scroller, legend, panel);
+}
+
+// Says of each region how many others are around it; returns the number of rows that they take.
+function nest(regions) {
+  const open = [];
+  let deepest = 0;
+  for (const one of [...regions].sort((a, b) => a.start_ns - b.start_ns || (b.duration_ns ?? 0) - (a.duration_ns ?? 0))) {
+    while (open.length && open[open.length - 1] <= one.start_ns) open.pop();
+    one.depth = open.length;
+    deepest = Math.max(deepest, one.depth + 1);
+    open.push(one.duration_ns === null ? Infinity : one.start_ns + one.duration_ns);
+  }
+  return Math.min(deepest, MOST_REGIONS);
 }
 
 // Of long lists the spread of arguments would not do.
@@ -527,6 +598,7 @@ function minmax(numbers) {
 function describe(event) {
   const { kind } = event, told = [];
   const add = (name, value) => { if (value !== null && value !== undefined && value !== "") told.push([name, value]); };
+  add("step", event.stepName);
   add("time", time(event.duration));
   add("starts at", time(event.start));
   if (event.launch) add("launched by", `${event.launch.kind.name}, ${time(event.start - event.launch.start)} before it ran`);
@@ -557,7 +629,7 @@ function traceOf(profile) {
   let flow = 0;
   for (const event of events) {
     if (event.start === null) continue;
-    const gpu = ON_GPU.includes(event.name), [pid, tid] = gpu ? ["GPU", `stream ${event.kind.stream}`] : ["CPU", laneName(event)];
+    const gpu = ON_GPU.includes(event.name), [pid, tid] = gpu ? [`GPU ${event.kind.device ?? "?"}`, `stream ${event.kind.stream ?? "?"}`] : ["CPU", laneName(event)];
     rows.push({ ph: "X", cat: event.name, name: event.kind.name, pid, tid, ts: event.start / 1000, dur: (event.duration || 0) / 1000, args: event.kind });
     if (event.launch) {
       const id = ++flow, from = event.launch;
@@ -573,7 +645,7 @@ function traceOf(profile) {
 
 // Perfetto's own protocol: its page, opened beside this one, is sent the trace by the browser; no server sees it.
 function handToPerfetto(profile) {
-  const origin = "https://ui.perfetto.dev", other = window.open(origin);
+  const origin = "https://ui.perfetto.dev", other = window.open(origin, "_blank");
   if (!other) { saveTrace(profile); return; }
   const buffer = new TextEncoder().encode(traceOf(profile)).buffer;
   const timer = setInterval(() => other.postMessage("PING", origin), 50);
@@ -597,7 +669,7 @@ function saveTrace(profile) {
 function kindsTable(profile, choose) {
   const groups = new Map();
   for (const step of profile.details.steps)
-    for (const name of ["kernels", "memcpys", "memsets", "host_syncs"]) {
+    for (const name of CLASSES) {
       const columns = step[name];
       if (!columns) continue;
       columns.kinds.forEach((number, index) => {
@@ -610,6 +682,7 @@ function kindsTable(profile, choose) {
     }
   const rows = [...groups.values()].sort((a, b) => (b.time || 0) - (a.time || 0));
   const steps = profile.details.steps.length;
+  const main = (name) => name !== "ops" && name !== "calls";
   const what = ({ kind, name }) => name === "kernels" ? kind.role : name === "memcpys" ? `${NOUNS[name]} ${kind.kind || ""} ${bytes(kind.bytes)}` : NOUNS[name];
   return table([
     ["name", (row) => row.kind.name, { name: true }],
@@ -618,7 +691,12 @@ function kindsTable(profile, choose) {
     [`count in ${steps} step${steps === 1 ? "" : "s"}`, (row) => row.number, { number: true }],
     ["time", (row) => time(row.time), { number: true, key: (row) => row.time }],
     ["launched by", (row) => (row.kind.launched_by || row.kind.inside || []).join(" > ") || "(no op)", { name: true }],
-  ], rows, { id: "kinds", text: (row) => `${row.kind.name} ${what(row)} ${(row.kind.launched_by || row.kind.inside || []).join(" ")}`, pick: (row) => choose.goTo && choose.goTo(row.kind) });
+  ], rows, {
+    kind: "kinds",
+    text: (row) => `${main(row.name) ? "" : "\u0000"}${row.kind.name} ${what(row)} ${(row.kind.launched_by || row.kind.inside || []).join(" ")}`,
+    pick: (row) => choose.goTo && choose.goTo(row.kind),
+    filled: () => choose.filter && choose.filter(),
+  });
 }
 
 function facts(profile) {
@@ -640,36 +718,37 @@ function environment(profile) {
 function profileView(profile, checks) {
   const choose = {}, marked = checks.filter((one) => one.profile === profile.id && one.outcome !== "pass").flatMap((one) => one.evidence);
   const parts = [el("h3", {}, "profile ", el("span", { class: "mono" }, shown(profile.id).slice(0, 400))), environment(profile), facts(profile)];
-  for (const text of profile.incomplete) parts.push(el("p", { class: "verdict not" }, `incomplete: ${shown(text)}`));
-  for (const one of profile.warnings) parts.push(el("p", { class: "verdict not" }, `warning: ${shown(one.message)}`));
+  for (const text of profile.incomplete) parts.push(el("p", { class: "unsure" }, `incomplete: ${shown(text)}`));
+  for (const one of profile.warnings) parts.push(el("p", { class: "unsure" }, `warning: ${shown(one.message)}`));
   if (!profile.details) return el("section", { class: "profile" }, ...parts, el("p", { class: "faint" }, "The report was made without events."));
   const kinds = kindsTable(profile, choose);
-  const search = el("input", { type: "search", id: "search", placeholder: "search names, ops, roles", "aria-label": "search names, ops and roles", oninput: () => {
-    const wanted = search.value.toLowerCase();
-    let left = 0;
-    for (const row of kinds.querySelectorAll("tbody tr")) { const fits = row.dataset.text.includes(wanted); row.classList.toggle("hidden", !fits); left += fits; }
-    found.textContent = wanted ? `${left} found` : "";
-  } });
-  const found = el("span", { class: "faint", "aria-live": "polite" });
-  parts.push(el("h3", {}, "Timeline"), el("p", { class: "faint" }, "Above what the CPU called, below what the GPU ran; an arrow leads from a launch to what it started."));
-  parts.push(timeline(profile, marked, choose), el("h3", {}, "What ran on the GPU, and what waited for it"), el("p", {}, search, " ", found), kinds);
+  // Ops and calls are many: they stand there if they are searched for, or if there is nothing else.
+  const isMain = (row) => !row.dataset.text.startsWith("\u0000");
+  const onlyOps = ![...kinds.querySelectorAll("tbody tr")].some(isMain);
+  const [search, filter] = searchBox(kinds, "search names, ops, calls and roles", (row) => onlyOps || isMain(row));
+  choose.filter = filter;
+  filter();
+  parts.push(el("h3", {}, "Timeline"), el("p", { class: "faint" },
+    "Above what the CPU called, below what the GPU ran; an arrow leads from a launch to what it started. Bands are steps as the CPU took them: the GPU runs later."));
+  parts.push(timeline(profile, marked, choose), el("h3", {}, "What ran on the GPU, and what waited for it"), search, kinds);
   current.push(choose);
   return el("section", { class: "profile" }, ...parts);
 }
 
-function checkView(check) {
+function checkView(check, test) {
   const asked = Object.entries(check.arguments).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ");
   const where = check.at.length ? ` at ${check.at.map((one) => `${one.file}:${one.line}`).join(", ")}` : "";
   const parts = [el("div", {}, verdict(check.outcome), " ", el("code", {}, shown(`${check.assertion}(${asked})`).slice(0, 500)),
-    el("span", { class: "faint" }, shown(`${check.asked_by === "test" ? "" : ` by ${check.asked_by}`}${where}`)))];
+    el("span", { class: "faint" }, shown(`${check.asked_by === "test" ? "" : ` by ${check.asked_by}`}${where}`)),
+    check.outcome !== "pass" && ["pass", "expected failure"].includes(test.verdict) ? el("b", {}, " - the test expects this") : null)];
   if (check.guess.length) parts.push(el("h3", {}, "guess against seen"), table([
     ["role", (row) => row.role], ["guess", (row) => row.guessed ?? "-"],
     ["seen", (row) => `${row.exact ? "" : "at least "}${row.seen}`, { number: true, key: (row) => row.seen }],
-    ["", (row) => (row.wrong ? verdict("fail: wrong") : "")],
+    ["", (row) => (row.wrong ? verdict("fail", ": wrong") : "")],
   ], check.guess));
   if (check.changes.length) parts.push(el("h3", {}, "what changed against the ledger"), table([
     ["class", (row) => row.class.replace("_", " ")], ["change", (row) => row.words],
-    ["before", (row) => row.before.map((one) => `${one.count} x ${one.words}`).join("; ")], ["after", (row) => row.after.map((one) => `${one.count} x ${one.words}`).join("; ")],
+    ["only in the ledger", (row) => row.before.map((one) => `${one.count} x ${one.words}`).join("; ")], ["only in the step", (row) => row.after.map((one) => `${one.count} x ${one.words}`).join("; ")],
   ], check.changes));
   if (check.message) parts.push(el("pre", {}, lines(check.message)));
   return el("div", {}, ...parts);
@@ -678,21 +757,26 @@ function checkView(check) {
 // The page
 
 const current = [];
-const detail = el("section", { id: "detail", "aria-live": "polite" });
+let opened = null;
+const detail = el("section", { id: "detail" });
 
-function open(test, row) {
-  document.querySelectorAll("tr.open").forEach((one) => one.classList.remove("open"));
-  if (row) row.classList.add("open");
+function show(test, goThere) {
+  opened = test;
+  document.querySelectorAll("#tests tbody tr").forEach((row) => row.classList.toggle("open", row.dataset.id === test.id));
   current.length = 0;
-  const parts = [el("h2", {}, verdict(test.verdict), " ", el("span", { class: "mono" }, shown(test.id).slice(0, 400)))];
+  const parts = [el("h2", { tabindex: "-1" }, verdict(test.verdict, test.replayed ? ", replayed" : ""), " ", el("span", { class: "mono" }, shown(test.id).slice(0, 400)))];
   if (test.at) parts.push(el("p", { class: "faint" }, shown(`${test.at.file}:${test.at.line}`)));
   const covered = test.checks.some((one) => one.message && test.message.includes(one.message));
   if (test.message && !covered) parts.push(el("pre", {}, lines(test.message)));
-  for (const check of test.checks) parts.push(checkView(check));
+  for (const check of test.checks) parts.push(checkView(check, test));
   for (const id of test.profiles) if (profiles.has(id)) parts.push(profileView(profiles.get(id), test.checks));
   if (!test.profiles.length) parts.push(el("p", { class: "faint" }, "No profile."));
   detail.replaceChildren(...parts);
   current.forEach((one) => one.redraw && one.redraw());
+  if (goThere) {
+    detail.scrollIntoView({ block: "start" });
+    detail.querySelector("h2").focus({ preventScroll: true });
+  }
 }
 
 // Why a test did not pass, in a line: of several checks together, what each of them found.
@@ -703,38 +787,60 @@ function found(test) {
   return several.length ? `${headline}: ${several.join("; ")}` : headline;
 }
 
+// The folders that all ids begin with, which say nothing.
+function commonFolder(ids) {
+  let common = ids.length > 1 ? ids[0].slice(0, ids[0].split("::")[0].lastIndexOf("/") + 1) : "";
+  for (const id of ids) while (!id.startsWith(common)) common = common.slice(0, common.slice(0, -1).lastIndexOf("/") + 1);
+  return common === "/" ? "" : common;
+}
+
 function start() {
-  const first = (test) => profiles.get(test.profiles[0]) || {};
-  const theme = el("button", { type: "button", onclick: () => {
-    const dark = document.documentElement.dataset.theme === "dark";
-    document.documentElement.dataset.theme = dark ? "light" : "dark";
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const paint = (isDark) => {
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
     current.forEach((one) => one.redraw && one.redraw());
-  } }, "light / dark");
-  if (window.matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
+  };
+  const theme = el("button", { type: "button", onclick: () => paint(document.documentElement.dataset.theme !== "dark") }, "light / dark");
+  dark.onchange = () => paint(dark.matches);
+  paint(dark.matches);
   const made = report.provenance;
   const provenance = [made.date, `pytest-kernelprof ${made.pytest_kernelprof}`, made.commit && `commit ${made.commit.slice(0, 12)}`, report.replayed && `${report.replayed} replayed`];
   const verdicts = Object.entries(report.verdicts).filter(([, number]) => number);
   const rank = ["fail", "error", "not measured", "pass", "nothing asked", "expected failure", "skipped"];
+  // A row for each profile of a test: each has numbers of its own.
+  const rows = report.tests.flatMap((test) => (test.profiles.length ? test.profiles : [null]).map((id) => ({ test, profile: profiles.get(id) || null })));
+  const common = commonFolder(report.tests.map((test) => test.id));
+  const of = (name) => ({ profile }) => (profile ? profile[name] : "");
+  const label = ({ test, profile }) => test.id.slice(common.length) + (profile && (test.profiles.length > 1 || profile.name !== "1") ? ` (${profile.name})` : "");
+  let refilter = null;
   const tests = table([
-    ["test", (test) => test.id, { name: true }],
-    ["verdict", (test) => verdict(test.verdict), { key: (test) => rank.indexOf(test.verdict) }],
-    ...[["kernels", "kernels"], ["copies", "memcpys"], ["syncs", "host_syncs"], ["ops", "ops"]].map(([header, name]) =>
-      [header, (test) => (test.profiles.length ? count(first(test)[name]) : ""), { number: true, key: (test) => first(test)[name] ?? null }]),
-    ["GPU time", (test) => (test.profiles.length ? time(first(test).gpu_time_ns) : ""), { number: true, key: (test) => first(test).gpu_time_ns ?? null }],
-    ["tensor cores", (test) => (test.profiles.length ? count(first(test).tensor_cores) : "")],
-    ["ledger", (test) => first(test).ledger || ""],
-    ["why", found, { name: true }],
-  ], report.tests, { id: "tests", pick: open });
+    ["test", label, { name: true }],
+    ["verdict", ({ test }) => verdict(test.verdict, test.replayed ? ", replayed" : ""), { key: ({ test }) => rank.indexOf(test.verdict) }],
+    ["why", ({ test }) => found(test), { name: true }],
+    ...[["kernels", "kernels"], ["copies", "memcpys"], ["Memsets", "memsets"], ["launches", "launches"], ["syncs", "host_syncs"], ["ops", "ops"]].map(([header, name]) =>
+      [header, (row) => count(of(name)(row)), { number: true, key: ({ profile }) => (profile ? profile[name] : null) }]),
+    ["GPU time", ({ profile }) => (profile ? time(profile.gpu_time_ns) : ""), { number: true, key: ({ profile }) => (profile ? profile.gpu_time_ns : null) }],
+    ["tensor cores", (row) => count(of("tensor_cores")(row))],
+    ["ledger", ({ profile }) => (profile ? profile.ledger || "not asked" : "")],
+  ], rows, { id: "tests", pick: ({ test }) => show(test, true), text: (row) => `${row.test.id} ${row.test.verdict} ${found(row.test)}`,
+    filled: () => { mark(); if (refilter) refilter(); } });
+  function mark() {
+    document.querySelectorAll("#tests tbody tr").forEach((row) => row.classList.toggle("open", opened !== null && row.dataset.id === opened.id));
+  }
+  const [search, filter] = searchBox(tests, "search tests");
+  refilter = filter;
+  const devices = [...new Set(report.profiles.map((one) => one.environment.devices.join(", ") || "no GPU"))];
   document.body.append(
-    el("header", {}, el("h1", {}, "kernelprof ", verdict(report.verdict)), el("span", { class: "faint" }, shown(provenance.filter(Boolean).join(", "))), el("span", { class: "tools" }, theme)),
+    el("header", {}, el("h1", {}, "kernelprof ", verdict(report.verdict)), el("span", { class: "faint" }, shown([...devices.slice(0, 3), ...provenance.filter(Boolean)].join(", "))), el("span", { class: "tools" }, theme)),
     el("main", {},
       el("div", { class: "cards" }, ...verdicts.map(([word, number]) => el("div", { class: "card" }, el("b", {}, String(number)), verdict(word))), el("div", { class: "card" }, el("b", {}, String(report.profiles.length)), "profiles")),
-      ...report.problems.map((text) => el("p", { class: "verdict fail" }, shown(text))),
+      ...report.problems.map((text) => el("p", { class: "bad" }, shown(text))),
       ...report.notes.map((text) => el("p", { class: "faint" }, shown(text))),
-      el("h2", {}, "Tests"), el("p", { class: "faint" }, "Click a test to see its checks and profiles; click a header to sort."),
-      report.tests.length ? tests : el("p", {}, "No test."), detail));
+      el("h2", {}, "Tests"),
+      ...(rows.length ? [el("p", { class: "faint" }, "Click a test to see its checks and profiles; click a header to sort."), search, tests] : [el("p", { id: "tests" }, "No test.")]), detail));
   const worst = [...report.tests].sort((a, b) => rank.indexOf(a.verdict) - rank.indexOf(b.verdict))[0];
-  if (worst) open(worst, [...document.querySelectorAll("#tests tbody tr")][report.tests.indexOf(worst)]);
+  if (worst) show(worst, false);
 }
 
 start();
+})();
