@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 PROJECT: dict[str, Any] = nox.project.load_toml("pyproject.toml")["project"]
 WHOLE_SUITE = ("-n", "2")
-ONE_PROCESS = ("-p", "no:xdist", "--ignore", "tests/plugin", "--ignore", "tests/test_docs.py")
+ONE_PROCESS = ("-p", "no:xdist", *(f"--ignore=tests/{name}" for name in ("plugin", "test_docs.py", "test_html.py")))
 """The tests in one process, those left out that start many of their own."""
 
 nox.needs_version = ">=2024.4.15"

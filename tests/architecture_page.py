@@ -55,7 +55,7 @@ GROUPS = (
     ),
     Group("reporting", 1, (2, 2), ("reporting", "answers"), "a run, or traces, as one document and as files"),
     Group("doctor", 1, (0, 2), ("doctor",), "whether a machine can measure"),
-    Group("report", 3, (0, 4), ("report",), "verdicts, profiles and traces as text and Markdown"),
+    Group("report", 3, (0, 4), ("report",), "verdicts, profiles and traces as text, Markdown and a page"),
     Group(
         "checks",
         3,

@@ -293,16 +293,11 @@ def test_an_interrupted_run_is_no_pass(run: Run, pytester: pytest.Pytester) -> N
     assert (report["verdict"], report["problems"]) == ("error", ["1 test did not run to the end"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "xdist"])
-def test_a_run_that_is_stopped_says_how_many_tests_are_missing(
-    run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
-) -> None:
-    if workers:
-        pytest.importorskip("xdist")
+def test_a_run_that_is_stopped_says_how_many_tests_are_missing(pytester: pytest.Pytester) -> None:
     source = "\n    def test_a(profile):\n        pytest.exit('enough', returncode=0)\n"
     pytester.makepyfile(test_it=SOURCE + source + PASSES)
 
-    pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON, *workers)
+    pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON)
 
     report = report_of(pytester.path)
     assert report["verdict"] == "error"
@@ -657,9 +652,9 @@ def test_what_is_called_like_a_kept_trace_is_ours_only_if_we_wrote_it(run: Run, 
     assert kept(folder) == ["baseline", "test_many_0", "test_many_1"]
 
 
-def test_four_processes_keep_to_the_limit_together(run: Run, pytester: pytest.Pytester) -> None:
+def test_processes_keep_to_the_limit_together(run: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
-    run(MANY.replace("range(5)", "range(12)"), "--kernelprof-artifacts-max=4", "-n4", JSON)
+    run(MANY.replace("range(5)", "range(12)"), "--kernelprof-artifacts-max=4", "-n2", JSON)
 
     assert len(kept(pytester.path / ".kernelprof")) == 4
     named = [one["trace"] for one in report_of(pytester.path)["profiles"] if one["trace"]]
