@@ -6,16 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .checks import GuessRow
-from .errors import NotMeasured
 from .judging import Answer
 from .ledger.difference import Change
 from .model import Step
 from .report.changes import change_words
 from .report.details import evidence
 from .sites import Site, shown_path
-
-ERROR = "error"
-"""The outcome of an assertion that could not even begin to judge, such as one with a selector that names nothing."""
 
 
 def answer_values(
@@ -39,7 +35,7 @@ def answer_values(
         "regions": list(scope.regions),
         "steps": list(scope.steps),
         "steps_may_differ": scope.steps_may_differ,
-        "outcome": verdict.outcome.value if verdict else _refused(answer),
+        "outcome": answer.outcome,
         "headline": told.body.partition("\n")[0],
         "message": told.body,
         "at": [_site(site, shown) for site in told.sites],
@@ -47,10 +43,6 @@ def answer_values(
         "changes": [_change(change) for change in verdict.ledger] if verdict else [],
         "guess": [_guess(row) for row in verdict.rows] if verdict else [],
     }
-
-
-def _refused(answer: Answer) -> str:
-    return "not measured" if isinstance(answer.error, NotMeasured) else ERROR
 
 
 def _site(site: Site, shown: Callable[[str], str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +12,6 @@ from .units import counted, format_bytes
 
 FOLDER = ".kernelprof"
 """The folder, below pytest's root, of what is kept and not committed."""
-MOST, MAX_BYTES = 50, 1024**3
-"""Limits, unless somebody says otherwise."""
 _INDEX, _LOCK = ".kept", ".kept.lock"
 """The names of what we wrote, a line each: nothing else is ever removed, whatever it is called; and its lock."""
 _LOCK_SECONDS = 60
@@ -31,21 +28,19 @@ class _Kept(NamedTuple):
 class Artifacts:
     """The folder of kept traces."""
 
-    def __init__(
-        self, folder: Path, *, most: int = MOST, max_bytes: int = MAX_BYTES, since: float | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, most: int, max_bytes: int, since: float) -> None:
         """Take part in a run.
 
         Args:
             folder: Where traces are kept.
             most: How many, of this run and of earlier ones.
             max_bytes: How much they may take together.
-            since: When the run began, in seconds since the epoch; by default now.
+            since: When the run began, in seconds since the epoch.
         """
         self.folder = folder
         self.most = most
         self._max_bytes = max_bytes
-        self._since = time.time() if since is None else since
+        self._since = since
 
     def keep(self, source: Path, name: str) -> str | None:
         """Keep a trace, in place of one that the same test left behind, and of older ones where there is no room.

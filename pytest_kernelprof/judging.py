@@ -56,6 +56,13 @@ class Answer(NamedTuple):
     told: Told
     error: KernelprofError | None = None
 
+    @property
+    def outcome(self) -> str:
+        """What it came to in a word; ``error`` if nobody could begin, such as with a selector that names nothing."""
+        if self.verdict is not None:
+            return self.verdict.outcome.value
+        return Outcome.NOT_MEASURED.value if isinstance(self.error, NotMeasured) else "error"
+
 
 class Noted(NamedTuple):
     """Who takes note of verdicts.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -190,6 +190,11 @@ def parse_reports(value: Any) -> tuple[str, ...]:
             f"names of files that end in {', '.join(REPORTS[:-1])} or {REPORTS[-1]}, which decides on the form"
         )
     return tuple(dict.fromkeys(names))
+
+
+def shows_events(names: Iterable[str]) -> bool:
+    """Return whether a report among *names* has all events: Markdown alone needs none."""
+    return any(not name.endswith(".md") for name in names)
 
 
 def parse_size(value: Any) -> int:

@@ -25,6 +25,7 @@ from .report.details import details
 from .report.github import append_summary
 from .report.html import html_page
 from .report.markdown import COMMENT_BYTES, markdown
+from .report.words import told_of
 
 SCHEMA = "kernelprof/report/1"
 VERDICTS = ("fail", "error", "not measured", "pass", "nothing asked", "expected failure", "skipped")
@@ -139,7 +140,7 @@ def _profiles(tests: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     wrong: set[str] = set()
     for test in tests:
         for row in test["profiles"]:
-            known, bad = row["id"] in found, test["verdict"] in VERDICTS[:3]
+            known, bad = row["id"] in found, told_of(test)
             if not known or (bad and row["id"] not in wrong):
                 found[row["id"]] = {name: value for name, value in row.items() if name not in _WITHIN}
             wrong |= {row["id"]} if bad else set()

@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Write the reports; the worst exit code of all traces."""
-    from ..options import parse_reports
+    from ..options import parse_reports, shows_events
     from ..reporting import document, write_all
 
     try:
@@ -59,9 +59,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
     paths = files_of(options.traces)
     _refuse_to_replace(paths, names, options)
     lines = limits_of(options)
-    detailed = any(not name.endswith(".md") for name in names)
     work = partial(
-        reported, lines=lines, may_differ=options.steps_may_differ, verbose=options.verbose, detailed=detailed
+        reported,
+        lines=lines,
+        may_differ=options.steps_may_differ,
+        verbose=options.verbose,
+        detailed=shows_events(names),
     )
     tests = []
     for path, result in zip(paths, each(options, work, paths), strict=True):
@@ -71,7 +74,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         tests.append(result)
     report = document(tests, about={"tool": "kernelprof", "folder": Path.cwd()})
     code = max(_CODES[test["verdict"]] for test in tests)
-    for file, why in write_all(report, [Path(name) for name in dict.fromkeys(names)], os.environ):
+    for file, why in write_all(report, [Path(name) for name in names], os.environ):
         if why:
             complain(f"{file}: not written: {why}")
             code = 2

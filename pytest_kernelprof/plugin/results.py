@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import NotMeasured
+from ..options import shows_events
 from ..units import counted
 from .kept import KeptTraces
 from .ledgers import test_of
@@ -108,7 +109,7 @@ class Results:
 
     def wants_details(self) -> bool:
         """Return whether a report has all events of each profile."""
-        return any(not name.endswith(".md") for name in self.run.options.report)
+        return shows_events(self.run.options.report)
 
     # One test
 
@@ -134,7 +135,7 @@ class Results:
             record = self.current()
             if record is None:
                 return
-            record.outcomes.append(answer.verdict.outcome.value if answer.verdict else ERROR)
+            record.outcomes.append(answer.outcome)
             if self.run.options.report:
                 from ..answers import answer_values
 
@@ -353,8 +354,6 @@ REPLAYED = "kernelprof_replayed"
 SESSION = "session"
 """The owner of profiles that all tests share."""
 NOTHING_MEASURED = "it passed, and nothing was measured"
-ERROR = "error"
-"""The outcome of an assertion that could not even begin to judge."""
 _GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..names import ascii_only, shorten
 from ..units import format_ns
 from .layout import Look
-from .words import NOT_MEASURED, mark
+from .words import NOT_MEASURED, WORRYING, mark
 
 _HEADERS = ("test", "kernels", "copies", "syncs", "ops", "tensor cores", "GPU time", "ledger", "mark")
 _SHORT = tuple(header.replace(" ", "\n") for header in _HEADERS[1:])
@@ -18,8 +18,6 @@ _KEYS = {"gpu-time": "gpu_time_ns", "kernels": "kernels", "copies": "memcpys", "
 _WIDEST_TEST, _WIDEST_NAME = 64, 16
 _NARROWEST_TEST = 24
 _UNKNOWN = "-"
-_TOLD = ("fail", "error", NOT_MEASURED)
-"""Verdicts that the table says in words: colour is not enough."""
 
 
 class Line(NamedTuple):
@@ -89,7 +87,8 @@ def _cells(row: Mapping[str, Any], verdict: str, unknown: str = NOT_MEASURED, re
     """Return what is told of a profile beside its name."""
     time = row["gpu_time_ns"]
     counts = [row[name] for name in ("kernels", "memcpys", "host_syncs", "ops", "tensor_cores")]
-    marks = [verdict if verdict in _TOLD else "", mark(row) if replayed is None or not mark(row) else replayed]
+    # In words: colour is not enough.
+    marks = [verdict if verdict in WORRYING else "", mark(row) if replayed is None or not mark(row) else replayed]
     return [
         *(unknown if count is None else str(count) for count in counts),
         unknown if time is None else format_ns(time),

@@ -71,9 +71,13 @@ def mark(profile: Mapping[str, Any]) -> str:
     return f"replayed ({profile['replayed']['from']})" if profile["replayed"] else ""
 
 
+WORRYING = ("fail", "error", NOT_MEASURED)
+"""Verdicts on a test of which there is something to say: all but passes, expected failures and skips."""
+
+
 def told_of(test: Mapping[str, Any]) -> bool:
-    """Return whether there is something to say of a test: all but passes, expected failures and skips."""
-    return test["verdict"] in ("fail", "error", "not measured")
+    """Return whether there is something to say of a test."""
+    return test["verdict"] in WORRYING
 
 
 def found(test: Mapping[str, Any]) -> str:
