@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 Row = dict[str, Any]
 Rows = Row | list[Row]
@@ -17,6 +18,10 @@ Thread = int | str
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float*)"
 MAIN = 100
+
+# The one has much to say, and needs a terminal; the other is slow to import, and no inner run needs it.
+PLUGINS_OFF = ("-p", "no:inline_snapshot", "-p", "no:hypothesispytest")
+"""Arguments of inner runs of pytest."""
 
 
 def row(cat: str, name: str, ts: Time, dur: Time, tid: Thread = MAIN, pid: Thread = 1, **args: Any) -> Row:
@@ -93,7 +98,12 @@ def write(path: Path, *rows: Rows, **metadata: Any) -> Path:
 
 def run_pytest(pytester: pytest.Pytester, *arguments: str | os.PathLike[str]) -> pytest.RunResult:
     """Run the tests of an inner folder: in this process where that is the same, since torch is slow to import."""
-    arguments = ("-p", "no:inline_snapshot", *arguments)  # It has much to say, and needs a terminal.
     if any(str(argument).startswith("-n") for argument in arguments):
-        return pytester.runpytest_subprocess(*arguments)
-    return pytester.runpytest_inprocess(*arguments)
+        return run_pytest_apart(pytester, *arguments)
+    return pytester.runpytest_inprocess(*PLUGINS_OFF, *arguments)
+
+
+def run_pytest_apart(pytester: pytest.Pytester, *arguments: str | os.PathLike[str]) -> pytest.RunResult:
+    """Run the tests of an inner folder in a process of their own."""
+    base = f"--basetemp={pytester.path / 'basetemp'}"
+    return pytester.run(warm.python(), "-m", "pytest", base, *PLUGINS_OFF, *arguments)

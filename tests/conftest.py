@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterator
 
 import pytest
+import warm
 
 import pytest_kernelprof
 
@@ -25,6 +26,12 @@ pytest_plugins = ["pytester"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the messages in tests/golden anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of a run share one warm interpreter."""
+    if not hasattr(config, "workerinput"):
+        config.add_cleanup(warm.share())
 
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -8,6 +8,7 @@ reach a user is a form of the code, and every message in the first column of a t
 from __future__ import annotations
 
 import ast
+import atexit
 import os
 import re
 import subprocess
@@ -17,6 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import warm
+from builders import PLUGINS_OFF
 
 import pytest_kernelprof
 
@@ -603,9 +607,9 @@ def _run(folder: Path, module: str, *arguments: str) -> str:
     """Return what a command puts out, started in a folder."""
     left_out = ("PYTEST", "KERNELPROF", "CI", "BUILD_")
     mine = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    options = "-p no:inline_snapshot -p no:cacheprovider"
+    options = " ".join((*PLUGINS_OFF, "-p no:cacheprovider"))
     result = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [warm.python(), "-m", module, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -635,6 +639,7 @@ OUTPUTS: dict[str, Callable[[Path], str]] = {
 
 def main() -> None:
     """Fill the page, and say what must be done by hand."""
+    atexit.register(warm.share())
     page = filled(PAGE.read_text())
     PAGE.write_text(page)
     found = compared(page)

@@ -13,6 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+import warm
+from builders import PLUGINS_OFF
+
 ROOT = Path(__file__).parent.parent
 ATTENTION = ROOT / "examples/attention"
 RECORDINGS = Path("__kernelprof__/traces")
@@ -343,8 +346,8 @@ def blamed(folder: Path, told: Told) -> str:
 
 def failure(folder: Path, test: str, *arguments: str) -> str:
     """Run one test in *folder*; return the message with which it fails."""
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", *arguments)
-    command = [sys.executable, "-m", "pytest", *options, test]
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *PLUGINS_OFF, "--tb=short", *arguments)
+    command = [warm.python(), "-m", "pytest", *options, test]
     run = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     lines = [
         line.removeprefix("E").removeprefix("   ") for line in run.stdout.splitlines() if re.match(r"E( |$)", line)
@@ -398,8 +401,8 @@ def add_recordings(folder: Path, name: str | None = None) -> None:
 
 def outcomes(folder: Path, *arguments: str) -> dict[str, str]:
     """Run the tests in *folder*; return ``passed``, ``skipped`` or the type of the exception for each."""
-    options = ("-q", "-p", "kinds", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments)
-    command = [sys.executable, "-m", "pytest", *options, "."]
+    options = ("-q", "-p", "kinds", "-p", "no:cacheprovider", "-p", "no:xdist", *PLUGINS_OFF, *arguments)
+    command = [warm.python(), "-m", "pytest", *options, "."]
     run = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     found = folder / "kinds.json"
     if not found.exists():

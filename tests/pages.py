@@ -19,6 +19,7 @@ profiles. From then on the page is held to what was printed there, and elsewhere
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -31,6 +32,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import warm
+from builders import PLUGINS_OFF
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -167,15 +171,10 @@ class Runner:
         if page.parent.name in ("reference", "explanation") and str(TRACES.relative_to(ROOT)) in self.text:
             for trace in TRACES.glob("*.json.gz"):
                 (self.folder / trace.name).symlink_to(trace)
-        self._command("python", "import os, sys", "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
-        self._command("pytest", "import sys, pytest", "sys.exit(pytest.main())")
-        self._command("kernelprof", "import sys; from pytest_kernelprof.cli import main", "sys.exit(main())")
-
-    def _command(self, name: str, imports: str, call: str) -> None:
-        file = self._bin / name
-        # Guarded, for tests that start processes, which import it again.
-        file.write_text(f"#!{sys.executable}\n{imports}\nif __name__ == '__main__':\n    {call}\n")
-        file.chmod(0o755)
+        for name, arguments in (("python", ""), ("pytest", "-m pytest"), ("kernelprof", "-m pytest_kernelprof")):
+            command = self._bin / name
+            command.write_text(f'#!/bin/sh\nexec {warm.python()} {arguments} "$@"\n')
+            command.chmod(0o755)
 
     def run(self) -> Iterator[Session]:
         """Run the page, and yield each session.
@@ -265,7 +264,7 @@ class Runner:
     def _options(self) -> str:
         """Return what the runs of pytest are told beside what the page says."""
         # torch says once that there is no NumPy, where there is none.
-        plugins = "-p no:inline_snapshot -p no:cacheprovider -W 'ignore:Failed to initialize NumPy:UserWarning'"
+        plugins = f"{' '.join(PLUGINS_OFF)} -p no:cacheprovider -W 'ignore:Failed to initialize NumPy:UserWarning'"
         recordings = self.recordings / str(self._runs)
         if self.records:
             return f"{plugins} --kernelprof-record --kernelprof-slim --kernelprof-traces={recordings}"
@@ -390,6 +389,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print what commands print, and write nothing")
     parser.add_argument("--record", action="store_true", help="run on a GPU, print the same and keep recordings")
     arguments = parser.parse_args()
+    atexit.register(warm.share())
     for page in arguments.pages:
         if arguments.show or arguments.record:
             show(page.resolve(), records=arguments.record)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import PLUGINS_OFF, run_pytest_apart
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,11 +34,11 @@ def mutate(path: Path, old: str, new: str) -> None:
 @pytest.mark.usefixtures("needs_torch")
 def test_the_quickstart_guard_is_green_and_goes_red_with_the_copy(copied: Callable[[str], pytest.Pytester]) -> None:
     pytester = copied("quickstart")
-    green = pytester.runpytest_subprocess("--kernelprof", "--kernelprof-require=1")
+    green = pytester.runpytest_subprocess(*PLUGINS_OFF, "--kernelprof", "--kernelprof-require=1")
     green.assert_outcomes(passed=1)
 
     mutate(pytester.path / "masking.py", "scores.masked_fill_(", "scores.masked_fill(")
-    red = pytester.runpytest_subprocess("--kernelprof")
+    red = run_pytest_apart(pytester, "--kernelprof")
 
     red.assert_outcomes(failed=1)
     assert red.ret == 1
@@ -142,12 +143,12 @@ def test_the_example_of_a_ledger_is_green_and_goes_red_with_another_kernel(
     monkeypatch.setenv("CI", "true")
     pytester = copied("ledger")
     shutil.copytree(ROOT / "examples/ledger/__kernelprof__", pytester.path / "__kernelprof__")
-    pytester.runpytest_subprocess("--kernelprof-replay=always").assert_outcomes(passed=2)
+    run_pytest_apart(pytester, "--kernelprof-replay=always").assert_outcomes(passed=2)
 
     ledger = pytester.path / "__kernelprof__/test_mlp.json"
     gemms = '{"count": 3, "role": "gemm", "library": "cublas", "dtypes": ["bf16"], "tensor_cores": "yes"}'
     ledger.write_text(ledger.read_text().replace(gemms, gemms.replace("bf16", "fp32").replace("yes", "no")))
-    red = pytester.runpytest_subprocess("--kernelprof-replay=always")
+    red = run_pytest_apart(pytester, "--kernelprof-replay=always")
 
     red.assert_outcomes(failed=2)
     red.stdout.fnmatch_lines(["E *3 x gemm fp32 CUDA cores -> gemm bf16 tensor cores"])

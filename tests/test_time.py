@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import Rows, annotation, call, launch, op, step, write
+from builders import Rows, annotation, call, launch, op, run_pytest, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, TooNoisy, Trace, load_trace, recordings
 from pytest_kernelprof.checks import Outcome
@@ -540,7 +540,7 @@ GUARDS = """
 @pytest.fixture
 def recorded(pytester: pytest.Pytester, needs_torch: None) -> pytest.RunResult:
     pytester.makepyfile(test_it=GUARDS)
-    result = pytester.runpytest_inprocess("--kernelprof-record", "-rA")
+    result = run_pytest(pytester, "--kernelprof-record", "-rA")
     result.assert_outcomes(passed=1, failed=2)
     return result
 
@@ -559,7 +559,7 @@ def test_two_functions_are_called_alternately_and_once_for_all_assertions(record
 
 
 def test_comparisons_replay(recorded: pytest.RunResult, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always")
+    result = run_pytest(pytester, "--kernelprof-replay=always")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*as fast (*) as fast, CPU time, expected to be faster*", "*replayed: recorded on *"])
 
@@ -569,13 +569,13 @@ def test_comparisons_of_other_functions_or_more_calls_do_not_replay(
 ) -> None:
     changed = GUARDS.replace("slow.assert_faster_than(fast, on", "slow.assert_faster_than(fast, steps=50, on")
     pytester.makepyfile(test_it=changed)
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-k", "slower")
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-k", "slower")
     result.stdout.fnmatch_lines(["*ReplayError: no recording to replay*"])
 
 
 def test_comparisons_count_for_nothing(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(test_it=GUARDS)
-    result = pytester.runpytest_inprocess("--kernelprof", "--kernelprof-require=3", "-k", "test_faster")
+    result = run_pytest(pytester, "--kernelprof", "--kernelprof-require=3", "-k", "test_faster")
     result.stdout.fnmatch_lines(["kernelprof: 2 profiles measured, --kernelprof-require=3"])
 
 
@@ -622,7 +622,7 @@ def test_modes_hold_again_when_a_function_is_called_again(pytester: pytest.Pytes
             assert SEEN[-1] == (True, False, False, True, False, "highest", torch.float32)
         """
     )
-    pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=1)
+    run_pytest(pytester, "--kernelprof").assert_outcomes(passed=1)
 
 
 def test_the_function_is_let_go_of_when_its_test_ends(pytester: pytest.Pytester, needs_torch: None) -> None:
@@ -652,7 +652,7 @@ def test_the_function_is_let_go_of_when_its_test_ends(pytester: pytest.Pytester,
                 profile.assert_faster_than(profile, on="cpu")
         """
     )
-    pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=2)
+    run_pytest(pytester, "--kernelprof").assert_outcomes(passed=2)
 
 
 def test_a_comparison_of_other_arguments_does_not_replay(recorded: pytest.RunResult, pytester: pytest.Pytester) -> None:
@@ -669,9 +669,9 @@ def test_a_comparison_of_other_arguments_does_not_replay(recorded: pytest.RunRes
         .replace('name="other"', 'name="fast"')
     )
     pytester.makepyfile(test_it=changed)
-    pytester.runpytest_inprocess("--kernelprof-record", "-k", "slower")
+    run_pytest(pytester, "--kernelprof-record", "-k", "slower")
     path.write_bytes(old)
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-k", "slower")
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-k", "slower")
     result.stdout.fnmatch_lines(["*ReplayError: recording * cannot be replayed: *had arguments=*"])
 
 
@@ -684,7 +684,7 @@ def test_a_comparison_older_than_its_profiles_does_not_replay(
     known = msgspec.json.decode(document["pytest_kernelprof"])
     document["pytest_kernelprof"] = msgspec.Raw(msgspec.json.encode({**known, **note}))
     path.write_bytes(gzip.compress(recordings.sealed(document)))
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-k", "slower")
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-k", "slower")
     result.stdout.fnmatch_lines(["*cannot be replayed: it is of 2020-01-01* older than the profile of *"])
 
 
@@ -703,7 +703,7 @@ def test_json_of_a_recording_says_what_alternated(recorded: pytest.RunResult, py
 
 def judged(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(source)
-    return pytester.runpytest_inprocess("--kernelprof", *arguments)
+    return run_pytest(pytester, "--kernelprof", *arguments)
 
 
 SHARED = """
@@ -747,8 +747,8 @@ def test_one_comparison_never_answers_for_another(pytester: pytest.Pytester, nee
 
 def test_recorded_comparisons_never_answer_for_each_other(pytester: pytest.Pytester, needs_torch: None) -> None:
     pytester.makepyfile(SHARED)
-    pytester.runpytest_inprocess("--kernelprof-record")
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "-rA")
+    run_pytest(pytester, "--kernelprof-record")
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-rA")
     result.assert_outcomes(passed=1, failed=2)
 
 
@@ -835,9 +835,9 @@ def test_comparisons_replay_from_another_root_and_under_another_name(
 ) -> None:
     pytester.mkdir("sub")
     (pytester.path / "sub/test_it.py").write_text(textwrap.dedent(SHARED))
-    pytester.runpytest_inprocess("--kernelprof-record", "sub")
+    run_pytest(pytester, "--kernelprof-record", "sub")
     (pytester.path / "sub/test_it.py").rename(pytester.path / "sub/test_other.py")
-    result = pytester.runpytest_inprocess("--kernelprof-replay=always", "--rootdir=sub", "sub", "-rA")
+    result = run_pytest(pytester, "--kernelprof-replay=always", "--rootdir=sub", "sub", "-rA")
     result.assert_outcomes(passed=1, failed=2)
     assert "ReplayError" not in result.stdout.str()
 

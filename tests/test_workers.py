@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders import run_pytest
 
 from pytest_kernelprof import capture, driver, plugin, workers
 from pytest_kernelprof.capture.neighbours import neighbour_on
@@ -228,7 +229,7 @@ def test_workers_see_the_gpus_that_they_are_given(
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_subprocess("-n", "2", "-rP", *arguments)
+    result = run_pytest(pytester, "-n", "2", "-rP", *arguments)
     result.assert_outcomes(passed=8)
     assert seen(result) == expected
 
@@ -237,11 +238,11 @@ def test_a_run_without_workers_sees_all_gpus(pytester: pytest.Pytester, monkeypa
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "none")
     pytester.makepyfile(GUARDS)
-    result = pytester.runpytest_inprocess("-p", "no:xdist", "--kernelprof", "--kernelprof-devices=spread", "-rP")
+    result = run_pytest(pytester, "-p", "no:xdist", "--kernelprof", "--kernelprof-devices=spread", "-rP")
     assert seen(result) == {("none", "3,5")}
     result.stdout.fnmatch_lines(["kernelprof: on (warmup 3, steps 3), GPUs spread over xdist workers"])
 
 
 def test_wrong_values_are_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_inprocess("--kernelprof-devices=each")
+    result = run_pytest(pytester, "--kernelprof-devices=each")
     result.stderr.fnmatch_lines(["*--kernelprof-devices='each' is not accepted; accepted: shared or spread"])

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from builders import run_pytest, run_pytest_apart
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 
@@ -17,7 +18,7 @@ Run = Callable[..., pytest.RunResult]
 def run(pytester: pytest.Pytester) -> Run:
     def run(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=source)
-        return pytester.runpytest_inprocess("--kernelprof", *arguments)
+        return run_pytest(pytester, "--kernelprof", *arguments)
 
     return run
 
@@ -282,7 +283,7 @@ def test_without_torch_profiling_says_so_in_one_line(pytester: pytest.Pytester) 
             pass
         """
     )
-    result = pytester.runpytest_subprocess("--kernelprof", "-rs")
+    result = run_pytest_apart(pytester, "--kernelprof", "-rs")
 
     result.assert_outcomes(failed=1, skipped=1, passed=1)
     result.stdout.fnmatch_lines(["E *CaptureError: profiling needs torch: pip install 'pytest-kernelprof[[]torch]'*"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import run_pytest
+from builders import PLUGINS_OFF, run_pytest, run_pytest_apart
 
 from pytest_kernelprof.documents import problem
 from pytest_kernelprof.recordings import artifact_name
@@ -242,9 +242,7 @@ def test_replayed_runs_write_one_report_whatever_the_number_of_processes(
     examples = Path(__file__).parent.parent.parent / "examples/attention"
     for name, more in (("one", ()), ("four", ("-n4",))):
         arguments = ("--kernelprof-replay=always", f"--kernelprof-report={tmp_path}/{name}.json", *more)
-        result = pytester.runpytest_subprocess(
-            "-p", "no:inline_snapshot", f"--rootdir={examples}", examples, *arguments
-        )
+        result = run_pytest_apart(pytester, f"--rootdir={examples}", examples, *arguments)
         assert result.ret == 0
 
     one, four = (report_of(tmp_path, f"{name}.json") for name in ("one", "four"))
@@ -287,7 +285,7 @@ def test_too_few_profiles_make_it_no_pass(run: Run, pytester: pytest.Pytester) -
 def test_an_interrupted_run_is_no_pass(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=SOURCE + PASSES + "\n    def test_stop(profiled):\n        raise KeyboardInterrupt\n")
 
-    pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON)
+    run_pytest_apart(pytester, "--kernelprof", JSON)
 
     report = report_of(pytester.path)
     assert (report["verdict"], report["problems"]) == ("error", ["1 test did not run to the end"])
@@ -297,7 +295,7 @@ def test_a_run_that_is_stopped_says_how_many_tests_are_missing(pytester: pytest.
     source = "\n    def test_a(profile):\n        pytest.exit('enough', returncode=0)\n"
     pytester.makepyfile(test_it=SOURCE + source + PASSES)
 
-    pytester.runpytest_subprocess("-p", "no:inline_snapshot", "--kernelprof", JSON)
+    run_pytest_apart(pytester, "--kernelprof", JSON)
 
     report = report_of(pytester.path)
     assert report["verdict"] == "error"
@@ -437,10 +435,10 @@ def test_reports_of_an_ini_file_lie_below_the_root_and_those_of_the_line_where_i
     (pytester.path / "below").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(pytester.path / "below")
-        pytester.runpytest_inprocess("-p", "no:inline_snapshot", "..").assert_outcomes(passed=1)
+        pytester.runpytest_inprocess(*PLUGINS_OFF, "..").assert_outcomes(passed=1)
         assert report_of(pytester.path, "out/a.json")["verdict"] == "pass"
         assert (pytester.path / "out/b.md").exists()
-        result = pytester.runpytest_inprocess("-p", "no:inline_snapshot", "..", "--kernelprof-report=c.json")
+        result = pytester.runpytest_inprocess(*PLUGINS_OFF, "..", "--kernelprof-report=c.json")
     assert report_of(pytester.path, "below/c.json")["verdict"] == "pass"
     result.stdout.fnmatch_lines(["kernelprof: c.json: written"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders import run_pytest
 
 TESTS = """
     import torch
@@ -34,7 +35,7 @@ def test_it_sees_the_profiles_of_functions_blocks_and_wider_fixtures(pytester: p
     pytester.makeconftest(WRITES)
     pytester.makepyfile(test_it=TESTS)
 
-    result = pytester.runpytest_inprocess("--kernelprof", "-s")
+    result = run_pytest(pytester, "--kernelprof", "-s")
 
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
@@ -46,7 +47,7 @@ def test_what_it_asserts_fails_the_test_at_the_line_that_profiles(pytester: pyte
     pytester.makeconftest(RULES)
     pytester.makepyfile(test_it=TESTS)
 
-    result = pytester.runpytest_inprocess("--kernelprof")
+    result = run_pytest(pytester, "--kernelprof")
 
     result.assert_outcomes(failed=3)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -58,17 +59,17 @@ def test_what_it_asserts_fails_the_test_at_the_line_that_profiles(pytester: pyte
 
 def test_it_is_asked_for_replayed_profiles_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS.replace("module_profiled(torch", "module_profiled.configure(name='m')(torch"))
-    pytester.runpytest_inprocess("--kernelprof-record").assert_outcomes(passed=3)
+    run_pytest(pytester, "--kernelprof-record").assert_outcomes(passed=3)
     pytester.makeconftest(RULES)
 
-    pytester.runpytest_inprocess("--kernelprof-replay=always").assert_outcomes(failed=3)
+    run_pytest(pytester, "--kernelprof-replay=always").assert_outcomes(failed=3)
 
 
 def test_a_conftest_is_asked_for_the_tests_below_it_only(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(**{"strict/test_a": TESTS, "free/test_b": TESTS})
     (pytester.path / "strict/conftest.py").write_text(RULES.replace("\n    ", "\n"))
 
-    pytester.runpytest_inprocess("--kernelprof").assert_outcomes(passed=3, failed=3)
+    run_pytest(pytester, "--kernelprof").assert_outcomes(passed=3, failed=3)
 
 
 def test_it_comes_ahead_of_a_budget(pytester: pytest.Pytester) -> None:
@@ -76,7 +77,7 @@ def test_it_comes_ahead_of_a_budget(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", budget='[op."aten::relu"]\nmax_calls = 0\n')
     pytester.makepyfile(test_it=TESTS)
 
-    result = pytester.runpytest_inprocess("--kernelprof-budget=budget.toml", "--kernelprof", "-k", "function")
+    result = run_pytest(pytester, "--kernelprof-budget=budget.toml", "--kernelprof", "-k", "function")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*saw test_function: 1 relu*"])

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import launch, op, step, write
+from builders import launch, op, run_pytest, step, write
 
 ROOT = Path(__file__).parent.parent.parent
 ACME = "acme_gemm_bf16_128x128"
@@ -38,7 +38,7 @@ def conftest_of_the_docs() -> str:
 
 
 def test_without_the_hook_the_kernel_is_unknown(judged: pytest.Pytester) -> None:
-    result = judged.runpytest_inprocess()
+    result = run_pytest(judged)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E *NotMeasured: tensor cores not measured: 1 kernel with a name*({ACME})*"])
@@ -50,13 +50,12 @@ def test_the_conftest_of_the_docs_teaches_it(judged: pytest.Pytester, arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     judged.makeconftest(conftest_of_the_docs())
 
-    run = judged.runpytest_subprocess if arguments else judged.runpytest_inprocess
-    run(*arguments).assert_outcomes(passed=1)
+    run_pytest(judged, *arguments).assert_outcomes(passed=1)
 
 
 def test_what_was_taught_ends_with_the_run(judged: pytest.Pytester) -> None:
     judged.makeconftest(conftest_of_the_docs())
-    judged.runpytest_inprocess().assert_outcomes(passed=1)
+    run_pytest(judged).assert_outcomes(passed=1)
 
     from pytest_kernelprof import decode_kernel
 
@@ -81,7 +80,7 @@ def test_a_hook_goes_ahead_of_the_rules(judged: pytest.Pytester) -> None:
         """
     )
 
-    judged.runpytest_inprocess().assert_outcomes(passed=1)
+    run_pytest(judged).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_wrong_answers_are_refused_with_the_hooks_name(judged: pytest.Pytester, 
         """
     )
 
-    result = judged.runpytest_inprocess()
+    result = run_pytest(judged)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -119,14 +118,13 @@ def test_a_conftest_teaches_the_tests_of_its_folder_only(judged: pytest.Pytester
     )
     judged.makepyfile(test_zz_last=JUDGED)
 
-    run = judged.runpytest_subprocess if arguments else judged.runpytest_inprocess
-    run("below/test_below.py", "test_it.py", "test_zz_last.py", *arguments).assert_outcomes(passed=3)
+    run_pytest(judged, "below/test_below.py", "test_it.py", "test_zz_last.py", *arguments).assert_outcomes(passed=3)
 
 
 def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernel(name):\n    assert name is None")
 
-    result = judged.runpytest_inprocess()
+    result = run_pytest(judged)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *MisuseError: the hook pytest_kernelprof_decode_kernel (*) raised AssertionError*"])
@@ -135,7 +133,7 @@ def test_an_assertion_that_fails_inside_the_hook_is_no_failed_check(judged: pyte
 def test_an_unknown_hook_of_ours_is_refused(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernels(name): pass")
 
-    result = judged.runpytest_inprocess()
+    result = run_pytest(judged)
 
     assert result.ret != 0
     assert "pytest_kernelprof_decode_kernels" in result.stdout.str() + result.stderr.str()
@@ -144,7 +142,7 @@ def test_an_unknown_hook_of_ours_is_refused(judged: pytest.Pytester) -> None:
 def test_a_hook_with_a_wrong_argument_is_refused_by_name(judged: pytest.Pytester) -> None:
     judged.makeconftest("def pytest_kernelprof_decode_kernel(kernel): pass")
 
-    result = judged.runpytest_inprocess()
+    result = run_pytest(judged)
 
     assert result.ret != 0
     assert "pytest_kernelprof_decode_kernel" in result.stdout.str() + result.stderr.str()
