@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 import warm
@@ -18,6 +19,7 @@ Thread = int | str
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float*)"
 MAIN = 100
+T = TypeVar("T")
 
 # The one has much to say, and needs a terminal; the other is slow to import, and no inner run needs it.
 PLUGINS_OFF = ("-p", "no:inline_snapshot", "-p", "no:hypothesispytest")
@@ -94,6 +96,12 @@ def write(path: Path, *rows: Rows, **metadata: Any) -> Path:
         flat.extend(one if isinstance(one, list) else [one])
     path.write_text(json.dumps({"schemaVersion": 1, **metadata, "traceEvents": flat}))
     return path
+
+
+class Once(Protocol):
+    """The fixture ``once``."""
+
+    def __call__(self, what: str, do: Callable[[], T]) -> T: ...
 
 
 def run_pytest(pytester: pytest.Pytester, *arguments: str | os.PathLike[str]) -> pytest.RunResult:

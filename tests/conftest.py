@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import warm
+from builders import Once
 
 import pytest_kernelprof
 
-# pytester forgets modules that an inner run imports, but their package remembers them: half of what
-# a later run finds would then be old.
-for _module in pkgutil.walk_packages(pytest_kernelprof.__path__, "pytest_kernelprof."):
-    if not _module.name.endswith("__main__"):
-        importlib.import_module(_module.name)
-
-if importlib.util.find_spec("torch") is not None:
-    # torch cannot be imported twice; its profiler imports the compiler when it first starts.
-    import torch._dynamo  # noqa: F401
-
 pytest_plugins = ["pytester"]
+
+T = TypeVar("T")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the messages in tests/golden anew")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let the workers of a run share one warm interpreter."""
-    if not hasattr(config, "workerinput"):
-        config.add_cleanup(warm.share())
-
-
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Import what inner runs must not import anew; let the workers of a run share one warm interpreter."""
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        config.add_cleanup(warm.share())
+    if is_worker or not getattr(config.option, "numprocesses", None):
+        _import_what_cannot_be_imported_twice()
+
+
+def _import_what_cannot_be_imported_twice() -> None:
+    # pytester forgets modules that an inner run imports, but their package remembers them: half of what
+    # a later run finds would then be old.
+    for module in pkgutil.walk_packages(pytest_kernelprof.__path__, "pytest_kernelprof."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    if HAS_TORCH:
+        # Its profiler imports the compiler when it first starts.
+        importlib.import_module("torch._dynamo")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,6 +53,30 @@ def _columns() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "120")
         yield
+
+
+@pytest.fixture(scope="module")
+def _made() -> dict[str, tuple[Path, Any]]:
+    """What `once` has made in the tests of a module: the folder, and what was returned."""
+    return {}
+
+
+@pytest.fixture
+def once(pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory, _made: dict[str, Any]) -> Once:
+    """Do something in the folder of an inner run for the first test of a module; others get a copy of what it left."""
+
+    def make(what: str, do: Callable[[], T]) -> T:
+        if what not in _made:
+            result = do()
+            kept = tmp_path_factory.mktemp("once")
+            shutil.copytree(pytester.path, kept, dirs_exist_ok=True)
+            _made[what] = kept, result
+        else:
+            kept, result = _made[what]
+            shutil.copytree(kept, pytester.path, dirs_exist_ok=True)
+        return result
+
+    return make
 
 
 @pytest.fixture

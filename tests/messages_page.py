@@ -81,9 +81,10 @@ _TWO_WORDS = re.compile(r"[A-Za-z]{2,}.*\s.*[A-Za-z]{2,}|[A-Za-z]{2,}\s.*[A-Za-z
 _PLACEHOLDER = re.compile(r"<[^<>= ][^<>]*>")
 
 
-def texts(package: Path = PACKAGE) -> list[Text]:
+@lru_cache(maxsize=1)
+def texts(package: Path = PACKAGE) -> tuple[Text, ...]:
     """Return the texts of a package, file by file."""
-    return [text for file in sorted(package.rglob("*.py")) for text in _texts_of(file, file.relative_to(package))]
+    return tuple(text for file in sorted(package.rglob("*.py")) for text in _texts_of(file, file.relative_to(package)))
 
 
 def _texts_of(file: Path, shown: Path) -> Iterator[Text]:
@@ -318,7 +319,7 @@ class Found(NamedTuple):
     stale: list[str]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _grammar(forms: frozenset[str]) -> Grammar:
     return Grammar(forms)
 

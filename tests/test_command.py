@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from builders import annotation, call, launch, memcpy, op, step, write
 from pages import DOCS, blocks, commands
 
@@ -47,7 +48,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | int | Path) -> tup
 
 
 def in_a_process(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest_kernelprof", *map(str, arguments)]
+    command = [warm.python(), "-m", "pytest_kernelprof", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import schemas_page
+import warm
 from builders import annotation, call, kernel, launch, memcpy, memset, op, step, write
 from jsonschema import Draft202012Validator
 from pages import DOCS, alike, blocks
@@ -343,7 +344,7 @@ def doctors(folder: Path) -> Iterator[Document]:
 
         return look
 
-    command = [sys.executable, "-m", "pytest_kernelprof", "doctor", "--format", "json", "--folder", str(folder)]
+    command = [warm.python(), "-m", "pytest_kernelprof", "doctor", "--format", "json", "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     yield Document("doctor, here", json.loads(done.stdout))
     with pytest.MonkeyPatch.context() as patch:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import Rows, annotation, call, launch, op, run_pytest, step, write
+from builders import Once, Rows, annotation, call, launch, op, run_pytest, step, write
 
 from pytest_kernelprof import MisuseError, NotMeasured, Profile, TooNoisy, Trace, load_trace, recordings
 from pytest_kernelprof.checks import Outcome
@@ -538,11 +538,14 @@ GUARDS = """
 
 
 @pytest.fixture
-def recorded(pytester: pytest.Pytester, needs_torch: None) -> pytest.RunResult:
-    pytester.makepyfile(test_it=GUARDS)
-    result = run_pytest(pytester, "--kernelprof-record", "-rA")
-    result.assert_outcomes(passed=1, failed=2)
-    return result
+def recorded(pytester: pytest.Pytester, needs_torch: None, once: Once) -> pytest.RunResult:
+    def record() -> pytest.RunResult:
+        pytester.makepyfile(test_it=GUARDS)
+        result = run_pytest(pytester, "--kernelprof-record", "-rA")
+        result.assert_outcomes(passed=1, failed=2)
+        return result
+
+    return once("guards", record)
 
 
 def test_two_functions_are_called_alternately_and_once_for_all_assertions(recorded: pytest.RunResult) -> None:

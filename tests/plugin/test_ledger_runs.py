@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from builders import run_pytest
+import warm
+from builders import Once, run_pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 
@@ -47,10 +47,14 @@ def _no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ledger(pytester: pytest.Pytester) -> Path:
+def ledger(pytester: pytest.Pytester, once: Once) -> Path:
     """Write TESTS and their ledger, and return its path."""
-    pytester.makepyfile(test_it=TESTS)
-    run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
+
+    def write() -> None:
+        pytester.makepyfile(test_it=TESTS)
+        run_pytest(pytester, "--kernelprof-update").assert_outcomes(passed=3)
+
+    once("ledger", write)
     return pytester.path / "__kernelprof__/test_it.json"
 
 
@@ -703,7 +707,17 @@ def test_counts_work_with_inline_snapshot(pytester: pytest.Pytester) -> None:
     )
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "--kernelprof", *arguments]
+        command = [
+            warm.python(),
+            "-m",
+            "pytest",
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:hypothesispytest",
+            "--kernelprof",
+            *arguments,
+        ]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
         return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, env=environment)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import mutations
 import pytest
-from builders import run_pytest
+from builders import Once, run_pytest
 
 pytestmark = pytest.mark.usefixtures("needs_torch")
 SHAPES = Path(__file__).parent.parent / "data/shapes"
@@ -44,14 +44,18 @@ def recordings(pytester: pytest.Pytester, folder: str = "__kernelprof__/traces")
 
 
 @pytest.fixture
-def recorded(pytester: pytest.Pytester) -> Path:
+def recorded(pytester: pytest.Pytester, once: Once) -> Path:
     """Record GUARDS, and return the recording of the first."""
-    pytester.makepyfile(test_it=GUARDS)
-    result = run_pytest(pytester, "--kernelprof-record")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        ["kernelprof: on (warmup 3, steps 3), recording", "kernelprof: 2 of 2 profiles recorded"]
-    )
+
+    def record() -> None:
+        pytester.makepyfile(test_it=GUARDS)
+        result = run_pytest(pytester, "--kernelprof-record")
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(
+            ["kernelprof: on (warmup 3, steps 3), recording", "kernelprof: 2 of 2 profiles recorded"]
+        )
+
+    once("guards", record)
     (path,) = (pytester.path / "__kernelprof__/traces").glob("test_it.test_passes-*.json.gz")
     return path
 
