@@ -7,6 +7,7 @@ import pkgutil
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 import pytest
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(warm.share())
     if is_worker or not getattr(config.option, "numprocesses", None):
         _import_what_cannot_be_imported_twice()
+    else:
+        # Workers take seconds to start as well: no test then waits for it.
+        Thread(target=warm.python, daemon=True).start()
 
 
 def _import_what_cannot_be_imported_twice() -> None:

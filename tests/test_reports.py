@@ -83,7 +83,8 @@ def reported(folder: Path, traces: Sequence[Path | str], *arguments: str, code: 
     found = main(["report", *map(str, traces), "-o", str(file), *arguments])
     assert code is None or found == code
     report: dict[str, Any] = json.loads(file.read_text())
-    assert problem(report, "report-1") is None
+    # Of many traces that takes seconds, which tests/test_schemas.py spends.
+    assert len(traces) > 10 or problem(report, "report-1") is None
     return report
 
 

@@ -49,6 +49,8 @@ def brief(name: str) -> str:
 
 def ascii_only(text: str) -> str:
     """Return *text* with ``?`` for what is no printable ASCII: names are data, and may hold anything."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
 
 

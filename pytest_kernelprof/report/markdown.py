@@ -107,7 +107,10 @@ def _message(test: Mapping[str, Any], traces: Mapping[str, str | None]) -> list[
 
 def _fenced(text: str) -> list[str]:
     """Return text in a block that nothing in it can end."""
-    lines = ["".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines()]
+    lines = [
+        line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
+        for line in text.splitlines()
+    ]
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}text", *lines, fence]
