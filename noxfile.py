@@ -24,7 +24,7 @@ import nox
 ROOT = Path(__file__).parent
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 PROJECT: dict[str, Any] = nox.project.load_toml("pyproject.toml")["project"]
-WHOLE_SUITE = ("-n", "2")
+WHOLE_SUITE = ("-n", "2", "--dist", "worksteal")
 ONE_PROCESS = ("-p", "no:xdist", *(f"--ignore=tests/{name}" for name in ("plugin", "test_docs.py", "test_html.py")))
 """The tests in one process, those left out that start many of their own."""
 
@@ -67,7 +67,7 @@ def pytest_of_choice() -> list[str]:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the suite; what follows ``--`` goes to pytest instead of ``-n 2``."""
+    """Run the suite; what follows ``--`` goes to pytest instead of those options."""
     install_torch(session)
     session.install(".[test]", *pytest_of_choice())
     session.run("pytest", *(session.posargs or WHOLE_SUITE))
