@@ -566,7 +566,7 @@ class Run:
             terminalreporter.section("kernelprof")
             for line in run_table(rows, verdicts, View(look, self.options.sort, self.options.top)):
                 terminalreporter.write_line(line.text, **_COLOURS.get(line.verdict, {}))
-        for text in self._recorded():
+        for text in (*self._recorded(), *self._replayed()):
             terminalreporter.write_line(text)
         for text in (*self.absent_scopes(), *self.empty_passes()):
             terminalreporter.write_line(text, yellow=True)
@@ -586,7 +586,8 @@ class Run:
         """Yield what the run says at its end, and whether that makes it fail."""
         shortfall = self.shortfall()
         yield from [(shortfall, True)] if shortfall else []
-        yield from ((line, False) for line in (*self._recorded(), *self.absent_scopes(), *self.empty_passes()))
+        lines = (*self._recorded(), *self._replayed(), *self.absent_scopes(), *self.empty_passes())
+        yield from ((line, False) for line in lines)
         if self.skipped:
             yield self._skipped(), False
 
@@ -611,6 +612,16 @@ class Run:
 _RUN = pytest.StashKey[Run]()
 _BETWEEN = (__name__.partition(".")[0], "pluggy")
 """Packages whose frames stand between a test and the hook of a conftest file."""
+    def _replayed(self) -> Iterator[str]:
+        """Yield how many profiles were judged by recordings, and where and when those were made."""
+        # One profile of a wider fixture may have been made by every xdist worker.
+        rows = {row["id"]: row for row in self.results.rows()}.values()
+        number = sum(bool(row["replayed"]) for row in rows)
+        if number:
+            from ..report.words import origins
+
+            yield f"kernelprof: {number} of {counted(len(rows), 'profile')} replayed ({origins(rows)})"
+
 _NAMES = "pytest_kernelprof.names"
 
 

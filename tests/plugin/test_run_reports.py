@@ -258,6 +258,9 @@ def test_replayed_runs_write_one_report_whatever_the_number_of_processes(
 
 def test_a_worker_that_crashes_makes_it_no_pass(run: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
+    # Several workers make the profile of a module; it is one.
+    (note,) = one["notes"]
+    assert re.fullmatch(r"kernelprof: 29 of 29 profiles replayed \(NVIDIA H200, 20\d\d-\d\d-\d\d\)", note)
     run(PASSES + "\n    def test_crash(profiled):\n        import os; os._exit(1)\n", JSON, "-n2")
 
     report = report_of(pytester.path)
