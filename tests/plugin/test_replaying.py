@@ -131,10 +131,13 @@ def test_the_examples_replay_where_the_device_is_missing(pytester: pytest.Pytest
 
     if torch.cuda.is_available():
         result.assert_outcomes(passed=60)
+        result.stdout.fnmatch_lines(["*= findings of the blog: live (*) =*"])
         result.stdout.no_fnmatch_line("kernelprof: * replayed (*")
     else:
         result.assert_outcomes(passed=49, skipped=11)
         result.stdout.fnmatch_lines(["*test_i1_no_memcpy_any_more PASSED (replayed)*"])
+        # The headline is about the tests of the findings, the line about all of the run.
+        result.stdout.fnmatch_lines(["*= findings of the blog: replayed (NVIDIA H200, 20??-??-??) =*"])
         line = "kernelprof: 29 of 30 profiles replayed (NVIDIA H200, 20??-??-??)"
         result.stdout.fnmatch_lines(["test_n1* 5 * 1 * replayed", line])
 
