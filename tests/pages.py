@@ -55,6 +55,8 @@ _VARIES = (
     (re.compile(r"^rootdir: .*$", re.MULTILINE), "rootdir"),
     (re.compile(r"\b\d+(\.\d+)? (us|ms)( +\|)?(?= *$| {2,})", re.MULTILINE), "0 us"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
+    # A recording that the page itself makes is of today.
+    (re.compile(r"\bno GPU, \d{4}-\d\d-\d\d\b"), "no GPU, 2026-11-30"),
     # The profiler of torch 2.13 says so on standard error.
     (re.compile(r"^USDT:.*\n", re.MULTILINE), ""),
 )

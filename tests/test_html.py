@@ -453,22 +453,42 @@ def test_nobody_but_perfetto_is_handed_the_trace(open_page: Open, tmp_path: Path
     assert page.evaluate("window.sent.length > 0 && window.sent.every(what => what === 'PING')")
 
 
-def test_each_profile_of_a_test_has_a_row_with_its_own_numbers(open_page: Open, tmp_path: Path) -> None:
+WHOLE_NAMES = """rows => rows.map(row => row.cells[0])
+    .filter(cell => cell.scrollWidth <= cell.clientWidth && cell.getBoundingClientRect().right < innerWidth)
+    .map(cell => cell.innerText)"""
+"""Names of the rows in which nothing of the name is hidden."""
+
+
+def test_each_profile_of_a_test_has_a_row_with_its_own_name_and_numbers(open_page: Open, tmp_path: Path) -> None:
+    name = "test_compare.py::test_c7_the_place_of_cudnn_among_the_fused_backends_of_attention[4096]"
     made = [
-        profile_values(load_trace(H200 / f"{name}.json.gz"), owner="t", name=label, detailed=True)
-        for name, label in (("attn_sdpa_flash", "fused"), ("attn_naive", "naive"))
+        profile_values(load_trace(H200 / f"{trace}.json.gz"), owner=name, name=label, detailed=True)
+        for trace, label in (("attn_sdpa_flash", "fused"), ("attn_naive", "naive"))
     ]
-    test = {**failed(tmp_path, "t", "1 memory copy a step, expected none", profiles=made), "id": "t"}
-    report = document([test], about=ABOUT)
+    test = {**failed(tmp_path, name, "1 memory copy a step, expected none", profiles=made), "id": name}
+    long = [f"test_long.py::test_{'of_many_words_' * 40}[{one}]" for one in ("bf16", "fp16")]
+    report = document([test, *(failed(tmp_path, one, "y" * 500, profiles=[]) for one in long)], about=ABOUT)
     (tmp_path / "report.html").write_text(html_page(report))
 
     page = open_page(tmp_path / "report.html")
 
-    assert [(row[0], row[3], row[4]) for row in cells(page, "#tests")] == [
-        ("t (fused)", "1", "0"),
-        ("t (naive)", "5", "1"),
-    ]
+    fused, naive, *others = cells(page, "#tests")
+    assert (fused[0], fused[3], fused[4]) == (f"{name} (fused)", "1", "0")
+    assert (naive[0], naive[3], naive[4]) == (f"{name} (naive)", "5", "1")
     assert page.locator("canvas").count() == 2
+    for one, row in zip(long, others, strict=True):
+        first, _, last = row[0].partition(" ... ")
+        assert len(row[0]) == 240
+        assert one.startswith(first)
+        assert one.endswith(last)
+    for width in (1400, 1000):
+        page.set_viewport_size({"width": width, "height": 1000})
+        assert page.eval_on_selector_all("#tests tbody tr", WHOLE_NAMES) == [
+            fused[0],
+            naive[0],
+            *(row[0] for row in others),
+        ]
+    assert len({row[0] for row in others}) == 2
 
 
 def test_a_search_stays_while_a_table_is_sorted_and_finds_ops(open_page: Open, tmp_path: Path) -> None:
@@ -570,6 +590,10 @@ def test_a_failure_that_the_test_expects_is_said_to_be_expected(open_page: Open,
     page = open_page(tmp_path / "report.html")
 
     assert "the test expects this" in page.text_content("#detail")
+    # Where there is nothing to say why, the room is left to the names.
+    assert page.eval_on_selector_all("#tests th", "all => all.slice(0, 3).map(one => one.textContent)") == [
+        *("test", "verdict", "kernels"),
+    ]
 
 
 def test_kernels_that_overlap_stand_below_each_other(open_page: Open, tmp_path: Path) -> None:

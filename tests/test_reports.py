@@ -26,6 +26,7 @@ from pytest_kernelprof.report.github import append_summary, workflow_commands
 from pytest_kernelprof.report.layout import Look
 from pytest_kernelprof.report.markdown import COMMENT_BYTES, code, markdown
 from pytest_kernelprof.report.run_table import View, run_table
+from pytest_kernelprof.report.words import origins
 from pytest_kernelprof.reporting import VERDICTS, document, profile_values, write_all
 
 DATA = Path(__file__).parent / "data"
@@ -621,9 +622,18 @@ def test_the_table_fits_the_terminal_and_drops_nothing(width: int) -> None:
     assert max(map(len, told)) <= width
     assert all(line.isascii() and line.isprintable() for line in told)
     text = " ".join(" ".join(told).split())
-    for word in ("1.1 ms", "100%", "39", "differs", "fail", "not measured", "replayed", "2026-11-30", "(warm)"):
+    for word in ("1.1 ms", "100%", "39", "differs", "fail", "not measured", "replayed", "(warm)"):
         assert word in text
     assert [line.verdict for line in lines if "fail" in line.text][:1] == ["fail"]
+
+
+def test_devices_and_days_of_recordings_are_each_told_once() -> None:
+    made = ("NVIDIA H200, 2026-11-30", "no GPU, 2026-12-01", "NVIDIA H200, 2026-10-07", "NVIDIA H200, 2026-11-02")
+    rows = [row(f"test_it.py::test_{number}", replayed={"from": one}) for number, one in enumerate(made)]
+
+    assert (
+        origins([row("test_live.py::test_one"), *rows]) == "NVIDIA H200, 2026-10-07 to 2026-11-30; no GPU, 2026-12-01"
+    )
 
 
 def test_a_terminal_of_any_width_shows_every_profile() -> None:

@@ -19,7 +19,7 @@ import prebuilt as prebuilt_flash
 import pytest
 import sdpa
 import torch
-from findings import CLAIMS, Guess, See, summarize
+from findings import CLAIMS, Guess, See, id_of, sources, summarize
 from shapes import BLOG, Inputs, Shape, make_inputs
 from stack import LAYERS, stack
 
@@ -163,7 +163,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     findings = summarize(_outcomes(terminalreporter))
     where = _where(terminalreporter)
     if any(not why.startswith("needs ") for row in findings for why in row.why or [""]):
-        terminalreporter.section(f"findings of the blog, {where['device']}, {where['how']}")
+        terminalreporter.section(f"findings of the blog: {where['how']}")
         for row in findings:
             claim = CLAIMS[row.id]
             terminalreporter.write_line(f"{row.id}  {row.result:8}{claim.says}: {row.seen or 'nothing seen'}")
@@ -193,11 +193,13 @@ def _outcomes(terminal: pytest.TerminalReporter) -> Iterator[tuple[str, str, str
 
 
 def _where(terminal: pytest.TerminalReporter) -> dict[str, str | None]:
-    """Return on which GPU, and whether now or in a recording."""
-    rows = [value for _, report in _reports(terminal) for key, value in report.user_properties if key == "kernelprof"]
-    replayed = {str(row["replayed"]) for row in rows if isinstance(row, dict) and row["replayed"]}
-    if replayed:
-        devices, _, day = sorted(replayed)[0].rpartition(", ")
-        return {"device": devices, "torch": None, "date": day, "how": "replayed"}
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"device": device, "torch": str(torch.__version__), "date": date.today().isoformat(), "how": "live"}
+    """Return how the findings were seen, and on what, as far as they were seen live."""
+    # What a test profiled is told with the report of its teardown, which stands among those without a result.
+    reports = [one for some in terminal.stats.values() for one in some if isinstance(one, pytest.TestReport)]
+    live, recordings = sources(one.user_properties for one in reports if id_of(one.nodeid.rpartition("::")[2]))
+    told = [f"replayed ({'; '.join(recordings)})"] if recordings else []
+    if not live:
+        return {"device": None, "torch": None, "date": None, "how": "".join(told) or "nothing measured"}
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    how = " and ".join([f"live ({device})", *told])
+    return {"device": device, "torch": str(torch.__version__), "date": date.today().isoformat(), "how": how}

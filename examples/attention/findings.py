@@ -188,6 +188,20 @@ def _summary(name: str, outcomes: list[tuple[str, str, str, str]]) -> Seen:
     return Seen(name, list(tests), result, "; ".join(seen), list(why))
 
 
+def sources(tests: Iterable[Iterable[tuple[str, object]]]) -> tuple[bool, list[str]]:
+    """Return whether profiles were measured now, and the device and day of each recording that was replayed.
+
+    Args:
+        tests: The properties that pytest-kernelprof gave to each, as JUnit's XML has them.
+    """
+    found = set()
+    for test in tests:
+        told = {name: str(value) for name, value in test}
+        profiles = [name.removesuffix("kernels") for name in told if re.fullmatch(r"kernelprof(\.\w+)?\.kernels", name)]
+        found |= {told.get(f"{profile}replayed") for profile in profiles}
+    return None in found, sorted(one for one in found if one is not None)
+
+
 def page_table(findings: Iterable[Mapping[str, Any]], device: str) -> str:
     """Return the table of the documentation.
 

@@ -21,7 +21,7 @@ from ..options import OPTIONS, DeviceRequirement, RunOptions, Settings, run_opti
 from ..units import counted
 from .kept import Kept
 from .ledgers import Ledgers, test_of
-from .results import NOTHING_MEASURED, REPLAYED, SESSION, Results, test_id
+from .results import LACKS_DEVICE, NOTHING_MEASURED, REPLAYED, SESSION, Results, skipped_for, test_id
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -169,7 +169,7 @@ class Run:
         self.options = options
         self.item: pytest.Item | None = None
         self.compared: str | None = None
-        self.skipped = 0
+        self.skipped: set[str] = set()
         self.shared: str | None = None
         self.recorded: set[Path] = set()
         self.replayed_fixtures: dict[tuple[str, str], bool] = {}
@@ -297,6 +297,7 @@ class Run:
 
         reason = capture.missing_device(device)
         if reason:
+            item.stash[_LACKS] = reason
             item.add_marker(pytest.mark.skip(reason=reason))
         elif device.is_gpu:
             capture.check_health(self.get_health(), f"a test before {item.nodeid}")
@@ -329,7 +330,7 @@ class Run:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Complete messages, and skip what was not measured if asked to."""
+        """Complete messages, mark tests that lack their device, and skip what was not measured if asked to."""
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, AssertionError):
             self._restore_comparison(error)
@@ -338,6 +339,8 @@ class Run:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {str(error).splitlines()[0]}")
+        if report.skipped and skipped_for(report) == item.stash.get(_LACKS, None):
+            setattr(report, LACKS_DEVICE, True)
         return report
 
     def _restore_comparison(self, error: AssertionError) -> None:
@@ -519,9 +522,9 @@ class Run:
         return ("error", "E", "ERROR (replayed)") if report.when != "call" and report.failed else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the tests that were skipped for lack of the flag."""
-        if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2] == f"Skipped: {NEEDS_FLAG}":
-            self.skipped += 1
+        """Note the tests that were skipped for lack of the flag or, with it, of their device."""
+        if report.skipped and (skipped_for(report) == NEEDS_FLAG or getattr(report, LACKS_DEVICE, False)):
+            self.skipped.add(report.nodeid)
 
     def profiles(self) -> list[dict[str, Any]]:
         """Return the rows of profiles; a comparison is of two that have rows of their own."""
@@ -566,7 +569,7 @@ class Run:
             terminalreporter.section("kernelprof")
             for line in run_table(rows, verdicts, View(look, self.options.sort, self.options.top)):
                 terminalreporter.write_line(line.text, **_COLOURS.get(line.verdict, {}))
-        for text in self._recorded():
+        for text in (*self._recorded(), *self._replayed()):
             terminalreporter.write_line(text)
         for text in (*self.absent_scopes(), *self.empty_passes()):
             terminalreporter.write_line(text, yellow=True)
@@ -586,13 +589,20 @@ class Run:
         """Yield what the run says at its end, and whether that makes it fail."""
         shortfall = self.shortfall()
         yield from [(shortfall, True)] if shortfall else []
-        yield from ((line, False) for line in (*self._recorded(), *self.absent_scopes(), *self.empty_passes()))
+        lines = (*self._recorded(), *self._replayed(), *self.absent_scopes(), *self.empty_passes())
+        yield from ((line, False) for line in lines)
         if self.skipped:
             yield self._skipped(), False
 
     def _skipped(self) -> str:
-        tests = "1 test was skipped" if self.skipped == 1 else f"{self.skipped} tests were skipped"
-        return f"kernelprof: {tests} ({NEEDS_FLAG})"
+        """Return how many tests were skipped for lack of the flag or of their device, and what to do."""
+        number = len(self.skipped)
+        if not self.options.enabled:
+            tests = "1 test was skipped" if number == 1 else f"{number} tests were skipped"
+            return f"kernelprof: {tests} ({NEEDS_FLAG})"
+        tests = "test was skipped because its" if number == 1 else "tests were skipped because their"
+        cure = "" if self.options.record else " (--kernelprof-replay=missing-device judges recordings)"
+        return f"kernelprof: {number} GPU {tests} device is missing{cure}"
 
     def _recorded(self) -> Iterator[str]:
         """Yield how many recordings were written, and which were not."""
@@ -602,6 +612,16 @@ class Run:
             yield f"kernelprof: {len(told) - len(failed)} of {counted(len(told), 'profile')} recorded"
         yield from failed
 
+    def _replayed(self) -> Iterator[str]:
+        """Yield how many profiles were judged by recordings, and where and when those were made."""
+        # One profile of a wider fixture may have been made by every xdist worker.
+        rows = {row["id"]: row for row in self.results.rows()}.values()
+        number = sum(bool(row["replayed"]) for row in rows)
+        if number:
+            from ..report.words import origins
+
+            yield f"kernelprof: {number} of {counted(len(rows), 'profile')} replayed ({origins(rows)})"
+
     def pytest_unconfigure(self) -> None:
         """Remove the traces that were not kept."""
         if self._folder is not None:
@@ -609,6 +629,8 @@ class Run:
 
 
 _RUN = pytest.StashKey[Run]()
+_LACKS = pytest.StashKey[str]()
+"""Why the device of a test is missing."""
 _BETWEEN = (__name__.partition(".")[0], "pluggy")
 """Packages whose frames stand between a test and the hook of a conftest file."""
 _NAMES = "pytest_kernelprof.names"

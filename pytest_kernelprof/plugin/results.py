@@ -208,7 +208,7 @@ class Results:
             return outcome, _verdict_of(error), message, self._line(item, call)
         if report.skipped:
             expected = hasattr(report, "wasxfail")
-            message = report.wasxfail if expected else _skipped_for(report)
+            message = report.wasxfail if expected else skipped_for(report)
             if expected:
                 return "xfailed", "expected failure", message, None
             return "skipped", "not measured" if isinstance(error, NotMeasured) else "skipped", message, None
@@ -351,6 +351,8 @@ class Results:
 
 REPLAYED = "kernelprof_replayed"
 """Attribute of the reports of a replayed test."""
+LACKS_DEVICE = "kernelprof_lacks_device"
+"""Attribute of the report of a test that was skipped because its device is missing."""
 SESSION = "session"
 """The owner of profiles that all tests share."""
 NOTHING_MEASURED = "it passed, and nothing was measured"
@@ -385,7 +387,8 @@ def _message_of(error: BaseException) -> str:
     return told if is_verdict and told else f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
-def _skipped_for(report: pytest.TestReport) -> str:
+def skipped_for(report: pytest.TestReport) -> str:
+    """Return the reason for which a test was skipped."""
     told = report.longrepr
     return told[2].removeprefix("Skipped: ") if isinstance(told, tuple) else str(told or "")
 

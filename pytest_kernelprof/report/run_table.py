@@ -138,8 +138,6 @@ def _short(rows: Sequence[Mapping[str, Any]], verdicts: Sequence[str], width: in
     table = _tabulated(headers, [_name(row, min(room, _WIDEST_TEST)) for row in rows], cells)
     notes = [f"{NOT_MEASURED}: {', '.join(_HEADERS[1 + place] for place in untold)}"] if untold else []
     notes += [f"{_UNKNOWN} {NOT_MEASURED}"] if any(_UNKNOWN in line for line in cells) else []
-    origins = dict.fromkeys(row["replayed"]["from"] for row in rows if row["replayed"])
-    notes += [f"replayed: {'; '.join(origins)}"] if origins else []
     return _coloured(table, verdicts) + [Line(line) for note in notes for line in _wrapped(note, width)]
 
 

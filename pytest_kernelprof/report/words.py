@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..units import counted
@@ -69,6 +69,17 @@ def number(value: object) -> str:
 def mark(profile: Mapping[str, Any]) -> str:
     """Return what else is to be known of a profile: that it is replayed, and from where."""
     return f"replayed ({profile['replayed']['from']})" if profile["replayed"] else ""
+
+
+def origins(profiles: Iterable[Mapping[str, Any]]) -> str:
+    """Return on which devices recordings were made, each with its day, or the first and the last of several."""
+    days: dict[str, set[str]] = {}
+    for profile in profiles:
+        if profile["replayed"]:
+            device, _, day = profile["replayed"]["from"].rpartition(", ")
+            days.setdefault(device, set()).add(day)
+    spans = {device: " to ".join(sorted({min(found), max(found)})) for device, found in sorted(days.items())}
+    return "; ".join(f"{device}, {span}" for device, span in spans.items())
 
 
 WORRYING = ("fail", "error", NOT_MEASURED)

@@ -163,6 +163,17 @@ def test_the_findings_are_those_of_the_recorded_run(replayed: Replayed, pytester
     assert seen["N4"]["why"] == ["a claim about values: live only, since a replay calculates nothing"]
 
 
+def test_what_was_seen_live_and_what_in_recordings_is_told_apart(example: Example) -> None:
+    sources = example("findings").sources
+    verdict, count = ("kernelprof.verdict", "pass"), ("kernelprof.naive.kernels", 5)
+    old, new = (("kernelprof.naive.replayed", f"NVIDIA H200, 2026-11-{day}") for day in (29, 30))
+
+    assert sources([[("seen", "5 kernels"), verdict], []]) == (False, [])
+    assert sources([[verdict, count], [verdict, ("kernelprof.kernels", 5)]]) == (True, [])
+    assert sources([[count, new], [count, old], [count, new]]) == (False, [old[1], new[1]])
+    assert sources([[count], [count, old]]) == (True, [old[1]])
+
+
 # Which FlashAttention is taken
 
 

@@ -128,16 +128,22 @@ def test_a_recorded_mutant_fails_the_in_place_guard_with_the_copy(tmp_path: Path
 def test_the_examples_replay_where_the_device_is_missing(pytester: pytest.Pytester) -> None:
     mutations.prepare(pytester.path)
     mutations.add_recordings(pytester.path)
+    pytester.makepyfile(test_live=GUARDS.partition("    def test_fails")[0])
     result = run_pytest(pytester, "--kernelprof-replay=missing-device", "-v")
 
     import torch
 
     if torch.cuda.is_available():
-        result.assert_outcomes(passed=59)
+        result.assert_outcomes(passed=60)
+        result.stdout.fnmatch_lines(["*= findings of the blog: live (*) =*"])
+        result.stdout.no_fnmatch_line("kernelprof: * replayed (*")
     else:
-        result.assert_outcomes(passed=48, skipped=11)
+        result.assert_outcomes(passed=49, skipped=11)
         result.stdout.fnmatch_lines(["*test_i1_no_memcpy_any_more PASSED (replayed)*"])
-        result.stdout.fnmatch_lines(["test_n1* 5 * 1 * replayed", "replayed: NVIDIA H200, 20??-??-??"])
+        # The headline is about the tests of the findings, the line about all of the run.
+        result.stdout.fnmatch_lines(["*= findings of the blog: replayed (NVIDIA H200, 20??-??-??) =*"])
+        line = "kernelprof: 29 of 30 profiles replayed (NVIDIA H200, 20??-??-??)"
+        result.stdout.fnmatch_lines(["test_n1* 5 * 1 * replayed", line])
 
 
 # How it works
@@ -163,7 +169,9 @@ def test_a_replay_calls_nothing_writes_nothing_and_says_so(pytester: pytest.Pyte
         ["test_it.py::test_passes PASSED (replayed)*", "test_it.py::test_fails FAILED (replayed)*"]
     )
     result.stdout.fnmatch_lines(["E       replayed: recorded on *, 20??-??-??"])
-    result.stdout.fnmatch_lines(["test_it.py::test_passes * replayed*", "replayed: no GPU, 20??-??-??"])
+    result.stdout.fnmatch_lines(
+        ["test_it.py::test_passes * replayed*", "kernelprof: 2 of 2 profiles replayed (no GPU, 20??-??-??)"]
+    )
     result.stdout.fnmatch_lines(["kernelprof: 0 profiles measured, --kernelprof-require=1"])
     assert {path: path.stat().st_mtime_ns for path in recordings(pytester)} == before
     assert not (pytester.path / ".kernelprof").exists()
@@ -174,6 +182,7 @@ def test_only_tests_whose_device_is_absent_are_replayed(pytester: pytest.Pyteste
 
     result.assert_outcomes(passed=1)
     assert "PASSED (replayed)" not in result.stdout.str()
+    result.stdout.no_fnmatch_line("kernelprof: * replayed (*")
 
 
 def test_provenance_stands_in_the_recording(recorded: Path) -> None:
@@ -268,7 +277,9 @@ def test_workers_record_side_by_side(pytester: pytest.Pytester) -> None:
 
     assert len(recordings(pytester)) == 31
     assert [path.name for path in (pytester.path / "__kernelprof__/traces").glob(".half*")] == []
-    run_pytest(pytester, "--kernelprof-replay=always", "-n2").assert_outcomes(passed=60)
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-n2", "-q")
+    result.assert_outcomes(passed=60)
+    assert result.stdout.str().count("\nkernelprof: 60 of 60 profiles replayed (no GPU, 20") == 1
 
 
 def test_two_hundred_recordings_replay(pytester: pytest.Pytester) -> None:
@@ -284,7 +295,9 @@ def test_two_hundred_recordings_replay(pytester: pytest.Pytester) -> None:
     run_pytest(pytester, "--kernelprof-record").assert_outcomes(passed=200)
     assert len(recordings(pytester)) == 200
 
-    run_pytest(pytester, "--kernelprof-replay=always", "-q").assert_outcomes(passed=200)
+    result = run_pytest(pytester, "--kernelprof-replay=always", "-q")
+    result.assert_outcomes(passed=200)
+    result.stdout.fnmatch_lines(["kernelprof: 200 of 200 profiles replayed (no GPU, 20??-??-??)"])
 
 
 def test_a_renamed_file_keeps_its_recordings(pytester: pytest.Pytester, recorded: Path) -> None:

@@ -216,6 +216,11 @@ SHARED = """
     @pytest.mark.xdist_group("together")
     def test_grouped(profile):
         profile.assert_no_op("aten::copy_")
+
+    @pytest.mark.kernelprof(device="cuda>=99.0")
+    @pytest.mark.parametrize("number", range(3))
+    def test_of_a_missing_gpu(profile, number):
+        pass
 """
 
 
@@ -228,9 +233,11 @@ def test_four_processes_write_the_report_that_one_writes(run: Run, pytester: pyt
     run(source, "--kernelprof-report=four.json", "--kernelprof-report=four.md", "-n4", "--dist=loadgroup")
 
     one, four = (report_of(pytester.path, f"{name}.json") for name in ("one", "four"))
-    assert len(one["tests"]) == 11
+    assert len(one["tests"]) == 14
     assert len(one["profiles"]) == 6
     assert without_times(one) == without_times(four)
+    why = "because their device is missing (--kernelprof-replay=missing-device judges recordings)"
+    assert one["notes"] == [f"kernelprof: 3 GPU tests were skipped {why}"]
     texts = [(pytester.path / f"{name}.md").read_text() for name in ("one", "four")]
     assert texts[0] == texts[1]
 
@@ -249,6 +256,9 @@ def test_replayed_runs_write_one_report_whatever_the_number_of_processes(
     assert one["replayed"] == sum(bool(test["profiles"]) for test in one["tests"]) == one["verdicts"]["pass"] > 40
     assert all(profile["replayed"]["device"] == "NVIDIA H200" for profile in one["profiles"])
     assert all(not profile["measured"] for profile in one["profiles"])
+    # Several workers make the profile of a module; it is one.
+    (note,) = one["notes"]
+    assert re.fullmatch(r"kernelprof: 29 of 29 profiles replayed \(NVIDIA H200, 20\d\d-\d\d-\d\d\)", note)
     for report in (one, four):
         del report["provenance"]["date"]
     assert one == four

@@ -159,14 +159,23 @@ def test_a_run_that_lost_its_gpu_fails(pytester: pytest.Pytester) -> None:
         @pytest.mark.kernelprof(device="xpu")
         def test_guard(profiled):
             raise AssertionError("not reached")
+
+        @pytest.mark.skip(reason="mine")
+        @pytest.mark.kernelprof(device="xpu")
+        def test_skipped_for_another_reason(profiled):
+            raise AssertionError("not reached")
         """
     )
     pytester.makeini("[pytest]\nkernelprof_require = 1")
-    result = run_pytest(pytester, "--kernelprof", "-rs")
+    result = run_pytest(pytester, "--kernelprof", "-rs", "-q")
 
-    result.assert_outcomes(skipped=1)
+    result.assert_outcomes(skipped=2)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*SKIPPED*test_a_run_that_lost_its_gpu_fails.py*: needs xpu: torch * finds * here"])
+    line = "kernelprof: 1 GPU test was skipped because its device is missing"
+    assert result.outlines[-1] == f"{line} (--kernelprof-replay=missing-device judges recordings)"
+    # There is nothing to replay before something is recorded.
+    assert run_pytest(pytester, "--kernelprof-record").outlines[-1] == line
 
 
 def test_a_profile_that_could_not_answer_its_test_was_not_measured(

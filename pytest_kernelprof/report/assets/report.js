@@ -44,6 +44,14 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+// The name of a test, which goes on in the next line where one of its words ends. A very long one is cut in the middle: tests
+// of a file begin alike, and parameters stand at the end.
+function testName(text) {
+  const most = 240, tail = 80, whole = shown(text);
+  const told = whole.length > most ? `${whole.slice(0, most - tail - 5)} ... ${whole.slice(-tail)}` : whole;
+  return el("span", {}, ...told.split(/(?<=::|[/_.,[-])/).flatMap((part) => [part, el("wbr")]));
+}
+
 function verdict(word, more = "") {
   return el("span", { class: `verdict ${word.split(" ")[0]}` }, word + more);
 }
@@ -78,8 +86,9 @@ function table(columns, rows, options = {}) {
       for (const [, cell, how = {}] of columns) {
         const value = cell(row);
         const node = value instanceof Node ? value : document.createTextNode(shown(value ?? ""));
-        const title = how.name ? shown(value).slice(0, 2000) : null;
-        made.append(el("td", { class: how.number ? "number" : how.name ? "name mono" : null, title }, node));
+        const title = how.name ? shown(how.key ? how.key(row) : value).slice(0, 2000) : null;
+        const kind = how.number ? "number" : how.name ? "name mono" : null;
+        made.append(el("td", { class: value === UNMEASURED ? `${kind || ""} untold` : kind, title }, node));
       }
       if (options.pick) {
         made.onclick = () => options.pick(row, made);
@@ -812,11 +821,12 @@ function start() {
   const common = commonFolder(report.tests.map((test) => test.id));
   const of = (name) => ({ profile }) => (profile ? profile[name] : "");
   const label = ({ test, profile }) => test.id.slice(common.length) + (profile && (test.profiles.length > 1 || profile.name !== "1") ? ` (${profile.name})` : "");
+  const why = ["why", ({ test }) => el("span", { class: "some" }, shown(found(test))), { name: true, key: ({ test }) => found(test) }];
   let refilter = null;
   const tests = table([
-    ["test", label, { name: true }],
+    ["test", (row) => testName(label(row)), { name: true, key: label }],
     ["verdict", ({ test }) => verdict(test.verdict, test.replayed ? ", replayed" : ""), { key: ({ test }) => rank.indexOf(test.verdict) }],
-    ["why", ({ test }) => found(test), { name: true }],
+    ...(report.tests.some(found) ? [why] : []),
     ...[["kernels", "kernels"], ["copies", "memcpys"], ["Memsets", "memsets"], ["launches", "launches"], ["syncs", "host_syncs"], ["ops", "ops"]].map(([header, name]) =>
       [header, (row) => count(of(name)(row)), { number: true, key: ({ profile }) => (profile ? profile[name] : null) }]),
     ["GPU time", ({ profile }) => (profile ? time(profile.gpu_time_ns) : ""), { number: true, key: ({ profile }) => (profile ? profile.gpu_time_ns : null) }],
