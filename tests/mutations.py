@@ -365,12 +365,16 @@ TIMES = _tests(
 
 
 def findings() -> ModuleType:
-    """Import ``findings`` of the examples, whose folder is not on the path of the tests."""
+    """Import ``findings`` of the examples, whose folder is not on the path of the tests, and let it be imported anew."""
+    known = set(sys.modules)
     sys.path.insert(0, str(ATTENTION))
     try:
         return importlib.import_module("findings")
     finally:
         sys.path.remove(str(ATTENTION))
+        for name in set(sys.modules) - known:
+            if (ATTENTION / f"{name}.py").exists():
+                del sys.modules[name]
 
 
 def slug(name: str) -> str:
